@@ -1,0 +1,37 @@
+"""Exceptions of hpccoll: a message says what was asked, what was found, and the remedy."""
+
+from collections.abc import Iterable
+
+
+class HpccollError(Exception):
+    """Base of everything that hpccoll raises on purpose."""
+
+
+class UsageError(HpccollError):
+    """The request can't be carried out as it was written (exit code 2)."""
+
+
+class UnsupportedError(UsageError):
+    """An algorithm or engine can't do what was asked, and says why."""
+
+
+class VerificationError(HpccollError):
+    """A schedule is wrong; the message is the counterexample (exit code 1)."""
+
+
+class PlanError(HpccollError):
+    """A plan touches memory that is in flight: a fault of the planner, never of the user."""
+
+
+class HangError(HpccollError):
+    """The plans of all ranks can't go on."""
+
+
+def unknown(kind: str, name: str, valid: Iterable[str]) -> str:
+    """Return a message about a wrong name that suggests the nearest and lists the valid ones."""
+    from difflib import get_close_matches
+
+    choices = list(valid)
+    near = get_close_matches(name, choices, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"unknown {kind} {name!r}{hint} (choose from {', '.join(choices)})"

@@ -1,0 +1,299 @@
+"""The catalogue: `algorithm` enters a schedule generator, everything else reads it from here."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TypeVar
+
+from hpccoll.collectives import COLLECTIVES, Collective, collective
+from hpccoll.combinators import rotate
+from hpccoll.errors import UnsupportedError, UsageError, unknown
+from hpccoll.schedule import Rounds
+from hpccoll.shapes import Requirement
+
+Value = int | tuple[int, ...]
+Generator = TypeVar("Generator", bound=Callable[..., Rounds])
+
+LIBRARY = "library"
+"""The name under which the MPI library's own collective is chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A tunable of an algorithm: a keyword of its generator with a default."""
+
+    name: str
+    default: Value
+    minimum: int
+
+    def check(self, value: Value) -> None:
+        """Raise `UsageError` if `value` has the wrong shape or is too small."""
+        if isinstance(value, tuple) != isinstance(self.default, tuple):
+            shape = "a list such as 3x4" if isinstance(self.default, tuple) else "one number"
+            raise UsageError(f"{self.name} takes {shape}, got {format_value(value)}")
+        least = min(value) if isinstance(value, tuple) else value
+        if least < self.minimum:
+            raise UsageError(f"{self.name} must be at least {self.minimum}, got {least}")
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One entry of the catalogue.
+
+    Attributes
+    ----------
+    generate
+        ``(rank, size, **parameters)`` → the rank's rounds, for root 0.
+    blocks
+        Number of ranks → natural blocks of the vector; ``segments`` multiplies it.
+    rounds, messages, sent, reduced
+        Closed forms (see `hpccoll.cost`): steps on the critical path, and per rank at most:
+        messages sent, bytes sent, bytes reduced.
+    commutative
+        The algorithm needs a commutative operator.
+    clocked
+        Both ends of every message have the same clock, so that the schedule can be merged.
+    same_bits
+        Of a reduction whose result every rank gets: all get the same bits.
+    """
+
+    collective: Collective
+    name: str
+    generate: Callable[..., Rounds]
+    summary: str
+    source: str
+    parameters: Mapping[str, Parameter]
+    blocks: Callable[[int], int]
+    rounds: str
+    messages: str
+    sent: str
+    reduced: str
+    requires: Requirement | None = None
+    commutative: bool = False
+    clocked: bool = False
+    same_bits: bool = True
+    aliases: tuple[str, ...] = ()
+
+    def supports(self, size: int) -> bool:
+        """Tell whether the algorithm is defined for `size` ranks."""
+        return self.requires is None or self.requires.met(size)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An algorithm with values for its parameters."""
+
+    algorithm: Algorithm
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Return the spelling that chooses this, defaults left out: ``ring:segments=4``."""
+        given = (
+            f":{name}={format_value(value)}"
+            for name, value in sorted(self.parameters.items())
+            if value != self.algorithm.parameters[name].default
+        )
+        return self.algorithm.name + "".join(given)
+
+    def grid(self, size: int) -> int:
+        """Return the number of blocks that the schedule names on `size` ranks."""
+        segments = self.values.get("segments", 1)
+        assert isinstance(segments, int)
+        return self.algorithm.blocks(size) * segments
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """Return every parameter's value, defaults included."""
+        return {p.name: p.default for p in self.algorithm.parameters.values()} | dict(
+            self.parameters
+        )
+
+    def schedule(self, rank: int, size: int, root: int = 0) -> Rounds:
+        """Return the rounds of `rank`.
+
+        Raises
+        ------
+        UnsupportedError
+            The algorithm isn't defined for `size` ranks.
+        """
+        self.check(size)
+
+        def generate(rank: int, size: int) -> Rounds:
+            return self.algorithm.generate(rank, size, **self.values)
+
+        if self.algorithm.collective.rooted and root:
+            return rotate(generate, root)(rank, size)
+        return generate(rank, size)
+
+    def check(self, size: int) -> None:
+        """Raise `UnsupportedError` if the algorithm isn't defined for `size` ranks."""
+        entry = self.algorithm
+        if entry.supports(size):
+            return
+        assert entry.requires is not None
+        others = [a.name for a in catalogue(entry.collective.name) if a.supports(size)]
+        fewer = max(s for s in range(1, size) if entry.supports(s))
+        raise UnsupportedError(
+            f"{entry.name} needs {entry.requires.sentence}, got {size}; "
+            f"use --algorithm {' or '.join(others)}, or {fewer} ranks"
+        )
+
+
+_ENTRIES: dict[str, dict[str, Algorithm]] = {name: {} for name in COLLECTIVES}
+
+
+def algorithm(
+    of: str,
+    *,
+    rounds: str,
+    sent: str,
+    messages: str | None = None,
+    reduced: str = "0",
+    blocks: int | Callable[[int], int] = lambda size: size,
+    minimum: Mapping[str, int] | None = None,
+    requires: Requirement | None = None,
+    commutative: bool = False,
+    clocked: bool = False,
+    same_bits: bool = True,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Generator], Generator]:
+    """Enter a generator ``(rank, size, **parameters)`` of rounds into the catalogue.
+
+    Parameters
+    ----------
+    of
+        Name of the collective.
+    messages
+        Closed form; default: as many as rounds.
+    blocks
+        Natural blocks, as a number or a function of the number of ranks; default: one per rank.
+    minimum
+        Least value of a parameter; default 1.
+
+    The other parameters are attributes of `Algorithm`. The function's name becomes the algorithm's,
+    its keyword parameters the tunables, its docstring's first line and References what is printed.
+    """
+
+    def enter(generate: Generator) -> Generator:
+        summary, source = _describe(generate)
+        name = generate.__name__.replace("_", "-")
+        entry = Algorithm(
+            collective(of),
+            name,
+            generate,
+            summary,
+            source,
+            parameters=_parameters(generate, minimum or {}),
+            blocks=blocks if callable(blocks) else lambda size: blocks,
+            rounds=rounds,
+            messages=rounds if messages is None else messages,
+            sent=sent,
+            reduced=reduced,
+            requires=requires,
+            commutative=commutative,
+            clocked=clocked,
+            same_bits=same_bits,
+            aliases=aliases,
+        )
+        taken = {n for a in _ENTRIES[of].values() for n in (a.name, *a.aliases)} | {LIBRARY, "all"}
+        if again := taken & {name, *aliases}:
+            raise ValueError(f"{of} has an algorithm called {', '.join(sorted(again))} already")
+        _ENTRIES[of][name] = entry
+        return generate
+
+    return enter
+
+
+def _describe(generate: Callable[..., Rounds]) -> tuple[str, str]:
+    text = inspect.getdoc(generate) or ""
+    summary = text.split("\n", 1)[0]
+    if not summary:
+        raise ValueError(f"{generate.__name__} needs a docstring: its first line is what users see")
+    found = re.search(r"References\n-+\n(.+)", text, re.DOTALL)
+    return summary, " ".join(found.group(1).split()) if found else ""
+
+
+def _parameters(
+    generate: Callable[..., Rounds], minimum: Mapping[str, int]
+) -> dict[str, Parameter]:
+    keywords = list(inspect.signature(generate).parameters.values())[2:]
+    return {p.name: Parameter(p.name, p.default, minimum.get(p.name, 1)) for p in keywords}
+
+
+def catalogue(of: str | None = None) -> tuple[Algorithm, ...]:
+    """Return all algorithms, or those of one collective, in the order of their names."""
+    import hpccoll.algorithms
+
+    for module in iter_modules(hpccoll.algorithms.__path__):
+        import_module(f"hpccoll.algorithms.{module.name}")
+    chosen = COLLECTIVES if of is None else (collective(of).name,)
+    return tuple(_ENTRIES[name][entry] for name in chosen for entry in sorted(_ENTRIES[name]))
+
+
+def find(of: str, name: str) -> Algorithm:
+    """Return the algorithm of a collective by its name or alias.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name; the message suggests the nearest and lists the valid ones.
+    """
+    entries = catalogue(of)
+    for entry in entries:
+        if name in (entry.name, *entry.aliases):
+            return entry
+    names = [n for entry in entries for n in (entry.name, *entry.aliases)]
+    raise UsageError(unknown(f"{of} algorithm", name, [*names, LIBRARY]))
+
+
+def choose(of: str, text: str) -> list[Choice]:
+    """Return the choices that ``name[:key=value[:key=value]]`` spells, ranges expanded.
+
+    A value is a number, a list such as ``3x4``, a range such as ``1..8`` (every number) or a range
+    with a factor such as ``1..32*2``.
+
+    Raises
+    ------
+    UsageError
+        Unknown algorithm or parameter, or a value that can't be read or isn't allowed.
+    """
+    name, *settings = text.split(":")
+    entry = find(of, name)
+    combinations: list[dict[str, Value]] = [{}]
+    for setting in settings:
+        key, equals, written = setting.partition("=")
+        if not equals:
+            raise UsageError(f"{text!r}: write parameters as name:key=value, got {setting!r}")
+        if key not in entry.parameters:
+            if not entry.parameters:
+                raise UsageError(f"{text!r}: {entry.name} has no parameters, got {key!r}")
+            raise UsageError(f"{text!r}: " + unknown("parameter", key, entry.parameters))
+        values = list(_values(written, text))
+        for value in values:
+            entry.parameters[key].check(value)
+        combinations = [old | {key: value} for old in combinations for value in values]
+    return [Choice(entry, chosen) for chosen in combinations]
+
+
+def _values(written: str, text: str) -> Iterator[Value]:
+    if found := re.fullmatch(r"(\d+)\.\.(\d+)(?:\*(\d+))?", written):
+        value, last, factor = int(found[1]), int(found[2]), int(found[3] or 0)
+        if value > last or (factor and (factor < 2 or value < 1)):
+            raise UsageError(f"{text!r}: the range {written} has no end or no values")
+        while value <= last:
+            yield value
+            value = value * factor if factor else value + 1
+    elif re.fullmatch(r"\d+(x\d+)*", written):
+        numbers = tuple(map(int, written.split("x")))
+        yield numbers if len(numbers) > 1 else numbers[0]
+    else:
+        raise UsageError(f"{text!r}: {written!r} is not a number, a list (3x4) or a range (1..8)")
+
+
+def format_value(value: Value) -> str:
+    """Return the spelling of a parameter's value."""
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,331 @@
+"""The symbolic execution of a schedule: all ranks run on names instead of numbers, without MPI.
+
+Sends are synchronous (they complete when the receiver posts the matching receive), so freedom from
+deadlock doesn't depend on eager buffering. A value is the exact tree of reductions that made it.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from hpccoll.errors import VerificationError
+from hpccoll.schedule import (
+    DATA,
+    LEFT,
+    Combine,
+    Copy,
+    Message,
+    Ranges,
+    Recv,
+    Reduce,
+    Round,
+    Rounds,
+    Send,
+    clocked,
+    ranges,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What an execution cost: per rank at most, except `steps` (critical path) and `total`."""
+
+    steps: int
+    messages: int
+    sent: int
+    reduced: int
+    total: int
+
+
+class Terms:
+    """Values of an execution: hash-consed trees of reductions, named by small integers.
+
+    `mask` has a bit for every rank whose input is in the value; `low` and `high` are the first and
+    last of these ranks if they are contiguous and were reduced in rank order (else `low` is -1).
+    Values with the same `bits` are equal to the bit if ``a op b`` equals ``b op a``.
+    """
+
+    def __init__(self) -> None:
+        self.mask: list[int] = []
+        self.low: list[int] = []
+        self.high: list[int] = []
+        self.bits: list[int] = []
+        self._known: dict[tuple[int, int], int] = {}
+        self._same: dict[tuple[int, int], int] = {}
+
+    def leaf(self, rank: int) -> int:
+        """Return the input of `rank`."""
+        return self._enter((-1, rank), 1 << rank, rank, rank, (-1, rank))
+
+    def reduce(self, left: int, right: int) -> int:
+        """Return ``left op right``; the two must not share a rank."""
+        key = (left, right)
+        if (known := self._known.get(key)) is not None:
+            return known
+        ordered = self.low[left] >= 0 and self.low[right] == self.high[left] + 1
+        low = self.low[left] if ordered else -1
+        pair = sorted((self.bits[left], self.bits[right]))
+        mask = self.mask[left] | self.mask[right]
+        return self._enter(key, mask, low, self.high[right], (pair[0], pair[1]))
+
+    def _enter(
+        self, key: tuple[int, int], mask: int, low: int, high: int, same: tuple[int, int]
+    ) -> int:
+        if (known := self._known.get(key)) is not None:
+            return known
+        term = self._known[key] = len(self.mask)
+        self.mask.append(mask)
+        self.low.append(low)
+        self.high.append(high)
+        self.bits.append(self._same.setdefault(same, term))
+        return term
+
+
+@dataclass(slots=True)
+class _Posted:
+    rank: int
+    action: Message
+    names: Ranges
+    values: list[int] = field(default_factory=list)
+
+
+class _Rank:
+    """One rank's place in its schedule and what its buffers hold."""
+
+    __slots__ = (
+        "actions",
+        "buffers",
+        "clock",
+        "end",
+        "messages",
+        "number",
+        "open",
+        "posted",
+        "reduced",
+        "rounds",
+        "sent",
+        "start",
+    )
+
+    def __init__(self, rounds: Rounds, data: dict[int, int]) -> None:
+        self.rounds = clocked(rounds)
+        self.buffers: dict[int, dict[int, int]] = {DATA: data}
+        self.number = self.clock = self.start = self.end = self.open = 0
+        self.messages = self.sent = self.reduced = 0
+        self.posted: list[_Posted] = []
+        self.actions: Round | None = None
+
+
+class Execution:
+    """Execute the schedules of all ranks together.
+
+    Parameters
+    ----------
+    schedules
+        One iterator of rounds per rank.
+    held
+        The blocks that each rank has at the start.
+    grid
+        Number of blocks that the schedules name.
+    clocks
+        Check that both ends of every message have the same clock.
+
+    Raises
+    ------
+    VerificationError
+        The counterexample: rank, round, block.
+    """
+
+    def __init__(
+        self,
+        schedules: Sequence[Rounds],
+        held: Sequence[Iterable[int]],
+        grid: int,
+        clocks: bool = False,
+    ) -> None:
+        self.terms = Terms()
+        self.grid = grid
+        self.clocks = clocks
+        self.ranks = [
+            _Rank(rounds, dict.fromkeys(held[r], self.terms.leaf(r)))
+            for r, rounds in enumerate(schedules)
+        ]
+        self._sends: dict[tuple[int, int, int], deque[_Posted]] = {}
+        self._receives: dict[tuple[int, int, int], deque[_Posted]] = {}
+        self._ready = deque(range(len(self.ranks)))
+        while self._ready:
+            self._post(self._ready.popleft())
+        self._check_finished()
+
+    def value(self, rank: int, block: int) -> int | None:
+        """Return the term that a rank's DATA holds at the end, if any."""
+        return self.ranks[rank].buffers[DATA].get(block)
+
+    @property
+    def counts(self) -> Counts:
+        """Return what the execution cost."""
+        return Counts(
+            steps=max(rank.end for rank in self.ranks),
+            messages=max(rank.messages for rank in self.ranks),
+            sent=max(rank.sent for rank in self.ranks),
+            reduced=max(rank.reduced for rank in self.ranks),
+            total=sum(rank.messages for rank in self.ranks),
+        )
+
+    def _post(self, r: int) -> None:
+        rank = self.ranks[r]
+        while (following := next(rank.rounds, None)) is not None:
+            rank.clock, rank.actions = following
+            rank.number += 1
+            rank.start = rank.end
+            rank.posted = [
+                self._posted(r, a)
+                for a in rank.actions.actions
+                if isinstance(a, Send | Recv | Combine)
+            ]
+            rank.open = len(rank.posted)
+            if rank.open:
+                for message in rank.posted:
+                    self._match(message)
+                return
+            self._finish_round(r)
+        rank.actions = None
+
+    def _posted(self, r: int, action: Message) -> _Posted:
+        names = ranges(action.blocks)
+        if not 0 <= action.peer < len(self.ranks) or action.peer == r:
+            self._fail(r, f"{_words(action)}: no such peer")
+        for part in names:
+            if part.start < 0 or part.stop > self.grid:
+                self._fail(r, f"{_words(action)}: block {part.stop - 1} of {self.grid}")
+        message = _Posted(r, action, names)
+        if isinstance(action, Send):
+            message.values = [self._read(r, action.buffer, b) for part in names for b in part]
+        return message
+
+    def _match(self, message: _Posted) -> None:
+        r, action = message.rank, message.action
+        if isinstance(action, Send):
+            key, own, other = (r, action.peer, action.channel), self._sends, self._receives
+        else:
+            key, own, other = (action.peer, r, action.channel), self._receives, self._sends
+        if not (waiting := other.get(key)):
+            own.setdefault(key, deque()).append(message)
+            return
+        partner = waiting.popleft()
+        send, receive = (message, partner) if own is self._sends else (partner, message)
+        self._deliver(send, receive)
+
+    def _deliver(self, send: _Posted, receive: _Posted) -> None:
+        source, target = self.ranks[send.rank], self.ranks[receive.rank]
+        if send.names != receive.names:
+            self._fail(
+                receive.rank,
+                f"{_words(receive.action)} meets {_words(send.action)} "
+                f"of rank {send.rank}, round {source.number}",
+            )
+        if self.clocks and source.clock != target.clock:
+            self._fail(
+                receive.rank,
+                f"clock {target.clock} meets clock {source.clock} of rank {send.rank}",
+            )
+        receive.values = send.values
+        source.messages += 1
+        source.sent += len(send.values)
+        end = max(source.start, target.start) + 1
+        for r in (send.rank, receive.rank):
+            rank = self.ranks[r]
+            rank.end = max(rank.end, end)
+            rank.open -= 1
+            if not rank.open:
+                self._finish_round(r)
+                self._ready.append(r)
+
+    def _finish_round(self, r: int) -> None:
+        rank = self.ranks[r]
+        assert rank.actions is not None
+        messages = iter(rank.posted)
+        landed: set[tuple[int, int]] = set()
+        local = []
+        for action in rank.actions.actions:
+            message = next(messages) if isinstance(action, Send | Recv | Combine) else None
+            if isinstance(action, Recv) and message is not None:
+                buffer = rank.buffers.setdefault(action.buffer, {})
+                for block, value in _pairs(message):
+                    if (action.buffer, block) in landed:
+                        self._fail(r, f"two receives of one round both land in block {block}")
+                    landed.add((action.buffer, block))
+                    buffer[block] = value
+            elif not isinstance(action, Send):
+                local.append((action, message))
+        for action, message in local:
+            self._act(r, action, message)
+        rank.posted = []
+
+    def _act(self, r: int, action: object, message: _Posted | None) -> None:
+        rank = self.ranks[r]
+        if isinstance(action, Combine) and message is not None:
+            for block, value in _pairs(message):
+                self._reduce(r, action.buffer, block, value, action.side)
+        elif isinstance(action, Reduce):
+            for part in ranges(action.blocks):
+                for block in part:
+                    value = self._read(r, action.source, block)
+                    self._reduce(r, action.into, block, value, action.side)
+        elif isinstance(action, Copy):
+            into = rank.buffers.setdefault(action.into, {})
+            for part in ranges(action.blocks):
+                for block in part:
+                    into[block] = self._read(r, action.source, block)
+
+    def _reduce(self, r: int, buffer: int, block: int, value: int, side: str) -> None:
+        rank, terms = self.ranks[r], self.terms
+        own = self._read(r, buffer, block)
+        if shared := terms.mask[own] & terms.mask[value]:
+            first = (shared & -shared).bit_length() - 1
+            self._fail(r, f"block {block} would contain the input of rank {first} twice")
+        left, right = (value, own) if side == LEFT else (own, value)
+        rank.buffers[buffer][block] = terms.reduce(left, right)
+        rank.reduced += 1
+
+    def _read(self, r: int, buffer: int, block: int) -> int:
+        value = self.ranks[r].buffers.get(buffer, {}).get(block)
+        if value is None:
+            where = "" if buffer == DATA else f" of scratch {buffer}"
+            self._fail(r, f"block {block}{where} is used but was never received")
+        return value
+
+    def _fail(self, r: int, problem: str) -> NoReturn:
+        raise VerificationError(f"rank {r}, round {self.ranks[r].number}: {problem}")
+
+    def _check_finished(self) -> None:
+        if all(rank.actions is None for rank in self.ranks):
+            return
+        waiting: dict[int, list[str]] = {}
+        for message in self._unmatched():
+            waiting.setdefault(message.rank, []).append(_words(message.action))
+        lines = [
+            f"rank {r}, round {self.ranks[r].number}: waits to {' and to '.join(waiting[r])}"
+            for r in sorted(waiting)
+        ]
+        more = f"; and {len(lines) - 4} more ranks" if len(lines) > 4 else ""
+        raise VerificationError("deadlock: " + "; ".join(lines[:4]) + more)
+
+    def _unmatched(self) -> Iterator[_Posted]:
+        for table in (self._sends, self._receives):
+            for queue in table.values():
+                yield from queue
+
+
+def _pairs(message: _Posted) -> Iterator[tuple[int, int]]:
+    return zip((b for part in message.names for b in part), message.values, strict=True)
+
+
+def _words(action: Message) -> str:
+    verb = {Send: "send to", Recv: "receive from", Combine: "combine from"}[type(action)]
+    blocks = ",".join(
+        str(part.start) if len(part) == 1 else f"{part.start}-{part.stop - 1}"
+        for part in ranges(action.blocks)
+    )
+    return f"{verb} {action.peer} " + (f"block {blocks}" if blocks else "(signal)")

@@ -1,0 +1,163 @@
+"""The proof of an algorithm: right data, operand order, equal bits and costs, without MPI."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from hpccoll.collectives import ALL, OWNER, Collective
+from hpccoll.combinators import rotate
+from hpccoll.cost import evaluate
+from hpccoll.errors import VerificationError
+from hpccoll.registry import Algorithm, Choice, Value
+from hpccoll.schedule import Round, Rounds, Send
+from hpccoll.symbolic import Counts, Execution
+
+VARIED_UP_TO = 16
+"""Parameters other than the defaults are proven up to this number of ranks."""
+EVERY_ROOT_UP_TO = 12
+"""Every root is executed up to this number of ranks; beyond, the rotation's proof stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was proven of one algorithm on one number of ranks, with one root."""
+
+    choice: Choice
+    size: int
+    root: int
+    counts: Counts
+
+
+def prove(choice: Choice, size: int, root: int = 0) -> Proof:
+    """Prove one algorithm on `size` ranks: data, order, equal bits, costs.
+
+    Raises
+    ------
+    VerificationError
+        The counterexample.
+    UnsupportedError
+        The algorithm isn't defined for `size` ranks.
+    """
+    entry = choice.algorithm
+    try:
+        execution = _execute(choice, size, root)
+        _check_result(execution, choice, size, root)
+        _check_cost(execution.counts, choice, size)
+    except VerificationError as error:
+        where = f", root {root}" if entry.collective.rooted else ""
+        raise VerificationError(
+            f"{entry.collective.name} {choice.label} on {size} ranks{where}: {error}"
+        ) from None
+    return Proof(choice, size, root, execution.counts)
+
+
+def _execute(choice: Choice, size: int, root: int) -> Execution:
+    contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
+    grid = choice.grid(size)
+    pieces = grid // natural
+    held = [contract.held(r, size, root, natural) for r in range(size)]
+    return Execution(
+        [choice.schedule(r, size, root) for r in range(size)],
+        [range(h.start * pieces, h.stop * pieces) for h in held],
+        grid,
+        clocks=choice.algorithm.clocked,
+    )
+
+
+def _check_result(execution: Execution, choice: Choice, size: int, root: int) -> None:
+    entry, terms = choice.algorithm, execution.terms
+    contract, natural = entry.collective, entry.blocks(size)
+    pieces = choice.grid(size) // natural
+    first: dict[int, int] = {}
+    for rank in range(size):
+        wanted = contract.wanted(rank, size, root, natural)
+        for block in range(wanted.start * pieces, wanted.stop * pieces):
+            place = f"at the end, rank {rank}, block {block}"
+            value = execution.value(rank, block)
+            if value is None:
+                raise VerificationError(f"{place}: was never received")
+            expected = _contributors(contract, size, root, block // pieces)
+            if terms.mask[value] != expected:
+                raise VerificationError(f"{place}: {_difference(terms.mask[value], expected)}")
+            if not contract.reduces:
+                continue
+            if not entry.commutative and root == 0 and terms.low[value] < 0:
+                raise VerificationError(f"{place}: operands aren't in the order of the ranks")
+            same = first.setdefault(block, terms.bits[value])
+            if entry.same_bits and same != terms.bits[value]:
+                raise VerificationError(f"{place}: other ranks get other bits")
+
+
+def _contributors(contract: Collective, size: int, root: int, block: int) -> int:
+    if contract.contributors == ALL:
+        return (1 << size) - 1
+    return 1 << (block if contract.contributors == OWNER else root)
+
+
+def _difference(found: int, expected: int) -> str:
+    def first(mask: int) -> int:
+        return (mask & -mask).bit_length() - 1
+
+    if missing := expected & ~found:
+        return f"lacks the input of rank {first(missing)}"
+    return f"has the input of rank {first(found & ~expected)}, which doesn't belong there"
+
+
+def _check_cost(counts: Counts, choice: Choice, size: int) -> None:
+    entry, grid = choice.algorithm, choice.grid(size)
+    for name, form, counted in (
+        ("rounds", entry.rounds, counts.steps),
+        ("messages", entry.messages, counts.messages),
+        ("sent", entry.sent, counts.sent),
+        ("reduced", entry.reduced, counts.reduced),
+    ):
+        declared = evaluate(form, size, grid, choice.values)
+        if declared != counted:
+            raise VerificationError(
+                f"counted {counted} {name}, but {form} is {declared} (n = {grid} blocks)"
+            )
+
+
+def prove_rotation(size: int) -> None:
+    """Prove that rotating to another root is a renaming of the ranks.
+
+    A probe schedule in which every rank names every other one shows where each pair goes. With the
+    contracts' own symmetry, the proof for root 0 then holds for every root. Every root is probed
+    where every root is executed, the first, middle and last one beyond.
+    """
+
+    def probe(rank: int, size: int) -> Rounds:
+        yield Round(*(Send(peer) for peer in range(size)))
+
+    every = size <= EVERY_ROOT_UP_TO
+    for root in range(size) if every else {1, size // 2, size - 1}:
+        for virtual in range(size):
+            real = (virtual + root) % size
+            (found,) = rotate(probe, root)(real, size)
+            peers = [a.peer for a in found.actions if isinstance(a, Send)]
+            if peers != [(peer + root) % size for peer in range(size)]:
+                raise VerificationError(f"rotation to root {root} of {size} misplaces rank {real}")
+
+
+def variants(entry: Algorithm, size: int) -> list[Choice]:
+    """Return the parameter values to prove: the defaults, and for few ranks a spread of others."""
+    default = Choice(entry)
+    if size > VARIED_UP_TO or not entry.parameters:
+        return [default]
+    spreads: list[list[tuple[str, Value]]] = []
+    for parameter in entry.parameters.values():
+        others = [parameter.minimum + step for step in (0, 1, 2, 6)]
+        values = [parameter.default, *(o for o in others if o != parameter.default)]
+        spreads.append([(parameter.name, value) for value in values])
+    return [Choice(entry, dict(values)) for values in product(*spreads)]
+
+
+def obligations(entry: Algorithm, sizes: Iterable[int]) -> Iterator[tuple[Choice, int, int]]:
+    """Yield every (choice, size, root) that a proof of `entry` for `sizes` consists of."""
+    for size in sizes:
+        if not entry.supports(size):
+            continue
+        roots = size if entry.collective.rooted and size <= EVERY_ROOT_UP_TO else 1
+        for choice in variants(entry, size):
+            for root in range(roots):
+                yield choice, size, root
