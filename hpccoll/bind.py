@@ -1,26 +1,24 @@
 """Binding: a schedule and a message become a plan.
 
-The schedule is written as if in place on one buffer. Binding decides where every block really lives:
-it is read from the caller's input until it is first written, received and reduced straight into its
-place in the output, and kept in scratch only where the output has no place for it. There is no
-initial copy, and local work is put off until the next round's messages are in flight.
+The schedule is written as if in place on one buffer. Binding decides where every block really
+lives: it is read from the caller's input until it is first written, received and reduced straight
+into its place in the output, and kept in scratch only where the output has no place for it. There
+is no initial copy, and local work is put off until the next round's messages are in flight.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region, layout
 from hpccoll.partition import Partition
 from hpccoll.plan import (
-    INPUT,
-    OUTPUT,
-    SCRATCH,
     Copy,
     Instruction,
     Plan,
     PostRecv,
     PostSend,
     Reduce,
-    Region,
     Wait,
     reads,
     writes,
@@ -34,26 +32,6 @@ PACK_BYTES = 8192
 """A message of several separate ranges is packed up to this size and split per range beyond it."""
 ALIGNMENT = 64
 """Pieces of scratch start at multiples of this many bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What a plan is bound to.
-
-    Attributes
-    ----------
-    count
-        Elements of the full vector.
-    itemsize
-        Bytes of an element.
-    in_place
-        The input lies in the output's buffer, as the collective's `in_place` says.
-    """
-
-    count: int
-    itemsize: int
-    root: int = 0
-    in_place: bool = False
 
 
 def bind(choice: Choice, rank: int, size: int, message: Message) -> Plan:
@@ -96,12 +74,10 @@ class _Binder:
         self.partition = Partition(message.count, grid)
         self.held = _scaled(contract.held(rank, size, message.root, natural), pieces)
         self.wanted = _scaled(contract.wanted(rank, size, message.root, natural), pieces)
-        # In place only concerns a rank that has a result: others of a reduce keep their input.
-        self.in_place = bool(self.wanted) and (message.in_place or contract.one_buffer)
-        whole = max(self.held, self.wanted, key=len)
-        self.home = whole if self.in_place else self.wanted
-        start = self.home if self.in_place else self.held
-        space = OUTPUT if self.in_place else INPUT
+        self.layout = layout(contract, rank, size, message)
+        in_place = self.layout.in_place
+        self.home = max(self.held, self.wanted, key=len) if in_place else self.wanted
+        start, space = (self.home, OUTPUT) if in_place else (self.held, INPUT)
         self.where = {(DATA, b): (space, self._distance(start, b)) for b in self.held}
         self.temporaries: list[int] = []
         self.pending: list[Instruction] = []
@@ -195,13 +171,16 @@ class _Binder:
         ]
         busy = [region for send in sends for region in send.regions]
         receives = [
-            _Incoming(index, action, names, self._landing(action, names, busy))
+            _Incoming(index, action, names, self._landing(step, index, names, busy))
             for index, action in enumerate(step.actions)
             if isinstance(action, Recv | Combine)
             for names in self._messages(action.blocks)
         ]
         slots = self._post(sends, receives, number)
         self._flush(len(self.pending))
+        if number == 1:  # by now copied, and beside the blocks that it will be sent with
+            goals = {(DATA, b): (OUTPUT, self._distance(self.wanted, b)) for b in self.untouched}
+            self.where.update(goals)
         if slots:
             self.instructions.append(Wait(tuple(range(slots)), number))
         self.slots = max(self.slots, slots)
@@ -217,14 +196,19 @@ class _Binder:
             return [(part,) for part in names if self._count((part,))]
         return [names] if count else []
 
-    def _landing(self, action: Recv | Combine, names: Ranges, busy: list[Region]) -> Region:
+    def _landing(self, step: Round, index: int, names: Ranges, busy: list[Region]) -> Region:
         """Choose where a message is received, and claim it for this round in `busy`."""
+        action = step.actions[index]
+        assert isinstance(action, Recv | Combine)
         count = self._count(names)
         homes = self._homes(action.buffer, names) or []
         fits = len(homes) == 1 and not any(homes[0].overlaps(region) for region in busy)
         if isinstance(action, Combine) and fits:
-            # The accumulator must still live elsewhere, or the message would overwrite it.
-            fits = all(place.space == INPUT for place in self._located(action.buffer, names))
+            # The accumulator must still live elsewhere, or the message would overwrite it; and
+            # nothing else may write the place before the message is reduced.
+            fits = all(
+                place.space == INPUT for place in self._located(action.buffer, names)
+            ) and not _written_before(step, index, names)
         landing = homes[0] if fits else self._temporary(count)
         busy.append(landing)
         return landing
@@ -310,7 +294,7 @@ class _Binder:
     def _reduce(
         self, buffer: int, names: Ranges, operand: list[Region], side: str, spent: bool
     ) -> None:
-        """Reduce `operand`, which fills `names` in order, into blocks; `spent`: not needed after."""
+        """Reduce `operand`, which fills `names`, into blocks; `spent`: it isn't needed any more."""
         results: list[Region] = []
         homes = self._homes(buffer, names)
         for piece, place, home in _aligned(operand, self._located(buffer, names), homes or operand):
@@ -340,20 +324,8 @@ class _Binder:
         instructions, scratch = _allocate(
             self.instructions, self.temporaries, max(1, ALIGNMENT // self.message.itemsize)
         )
-        window = (self.home,) if self.home else ()
         return Plan(
-            rank=self.rank,
-            size=self.size,
-            instructions=instructions,
-            input=0 if self.in_place else self._count((self.held,)),
-            output=self._count(window),
-            scratch=scratch,
-            slots=self.slots,
-            packed=self.packed,
-            in_place=self.in_place,
-            input_offset=self._distance(self.home, self.held.start) if self.in_place else 0,
-            held=self._count((self.held,)),
-            result=Region(OUTPUT, 0, self._count((self.wanted,))),
+            self.rank, self.size, instructions, self.layout, scratch, self.slots, self.packed
         )
 
 
@@ -363,6 +335,18 @@ def _scaled(window: range, pieces: int) -> range:
 
 def _target(action: object) -> int:
     return action.into if isinstance(action, ReduceBlocks | CopyBlocks) else action.buffer  # type: ignore
+
+
+def _written_before(step: Round, index: int, names: Ranges) -> bool:
+    """Tell whether another action writes some of `names` before action `index` acts."""
+    return any(
+        part.start < other.stop and other.start < part.stop
+        for place, action in enumerate(step.actions)
+        if not isinstance(action, Send) and place != index and _target(action) == DATA
+        if place < index or isinstance(action, Recv)
+        for other in ranges(action.blocks)
+        for part in names
+    )
 
 
 def _joined(regions: Iterable[Region]) -> list[Region]:
@@ -406,7 +390,7 @@ def _aligned(*lists: Sequence[Region]) -> list[tuple[Region, ...]]:
             cuts = sorted({position, *(b for b in borders if position < b < end), end})
             pieces += [
                 replace(region, offset=region.offset + low - position, count=high - low)
-                for low, high in zip(cuts, cuts[1:], strict=False)
+                for low, high in pairwise(cuts)
             ]
             position = end
         columns.append(pieces)

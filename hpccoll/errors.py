@@ -15,6 +15,10 @@ class UnsupportedError(UsageError):
     """An algorithm or engine can't do what was asked, and says why."""
 
 
+class CheckError(HpccollError):
+    """A measured result is wrong (exit code 1)."""
+
+
 class VerificationError(HpccollError):
     """A schedule is wrong; the message is the counterexample (exit code 1)."""
 

@@ -1,9 +1,9 @@
 """Where blocks lie: the borders of a vector that is cut into blocks.
 
-Block ``b`` of ``n`` covers elements ``count*b//n`` to ``count*(b+1)//n``. With this rule every finer
-grid contains the borders of the coarse one, so segments, two levels and the reduce-scatter inside an
-allreduce agree on sizes for every count (the rule "the first ``count mod n`` blocks are one longer"
-doesn't have that property).
+Block ``b`` of ``n`` covers elements ``count*b//n`` to ``count*(b+1)//n``. With this rule every
+finer grid contains the borders of the coarse one, so segments, two levels and the reduce-scatter
+inside an allreduce agree on sizes for every count (the rule "the first ``count mod n`` blocks are
+one longer" doesn't have that property).
 """
 
 from dataclasses import dataclass

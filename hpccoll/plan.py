@@ -1,8 +1,8 @@
 """Plans: one rank's schedule as a flat table of instructions on regions of memory.
 
-A plan knows offsets and nothing of MPI. Offsets and counts are in elements. `INPUT` is the caller's
-send buffer and is only read; `OUTPUT` is the receive buffer (in place: the only buffer); `SCRATCH`
-is the plan's own.
+A plan knows offsets and nothing of MPI. Offsets and counts are in elements. Of the spaces, `INPUT`
+is the caller's send buffer and is only read; `OUTPUT` is the receive buffer (in place: the only
+buffer); `SCRATCH` is the plan's own.
 """
 
 from collections.abc import Iterator
@@ -10,28 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hpccoll.errors import PlanError
-
-INPUT = 0
-OUTPUT = 1
-SCRATCH = 2
-SPACES = ("input", "output", "scratch")
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """`count` elements of a space, from `offset` on."""
-
-    space: int
-    offset: int
-    count: int
-
-    def overlaps(self, other: "Region") -> bool:
-        """Tell whether the two share an element."""
-        return (
-            self.space == other.space
-            and self.offset < other.offset + other.count
-            and other.offset < self.offset + self.count
-        )
+from hpccoll.layout import Layout, Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +69,10 @@ class Plan:
 
     Attributes
     ----------
-    input, output, scratch
-        Elements that each space needs; with `in_place`, `input` is 0 and the caller's data lies in
-        the output space, from `input_offset` on.
-    result
-        Where the result lies at the end, in the output space.
+    layout
+        Where the caller's data and the result lie.
+    scratch
+        Elements of scratch.
     slots
         Messages that are in flight at most.
     packed
@@ -104,15 +82,10 @@ class Plan:
     rank: int
     size: int
     instructions: tuple[Instruction, ...]
-    input: int
-    output: int
+    layout: Layout
     scratch: int
     slots: int
     packed: int
-    in_place: bool
-    input_offset: int
-    held: int
-    result: Region
 
 
 def reads(instruction: Instruction) -> tuple[Region, ...]:
@@ -143,7 +116,10 @@ def check_in_flight(plan: Plan) -> None:
     for number, instruction in enumerate(plan.instructions):
         if isinstance(instruction, Wait):
             for slot in instruction.slots:
-                del flying[slot]
+                if flying.pop(slot, None) is None:
+                    raise PlanError(
+                        f"rank {plan.rank}, instruction {number}: nothing is in slot {slot}"
+                    )
             continue
         for message, region in _conflicts(instruction, flying):
             raise PlanError(

@@ -136,11 +136,11 @@ class Choice:
             return
         assert entry.requires is not None
         others = [a.name for a in catalogue(entry.collective.name) if a.supports(size)]
-        fewer = max(s for s in range(1, size) if entry.supports(s))
-        raise UnsupportedError(
-            f"{entry.name} needs {entry.requires.sentence}, got {size}; "
-            f"use --algorithm {' or '.join(others)}, or {fewer} ranks"
-        )
+        fewer = max((s for s in range(1, size) if entry.supports(s)), default=None)
+        remedies = [f"--algorithm {' or '.join(others)}"] if others else []
+        remedies += [f"{fewer} rank{'s' if fewer > 1 else ''}"] if fewer else []
+        remedy = f"; use {', or '.join(remedies)}" if remedies else ""
+        raise UnsupportedError(f"{entry.name} needs {entry.requires.sentence}, got {size}{remedy}")
 
 
 _ENTRIES: dict[str, dict[str, Algorithm]] = {name: {} for name in COLLECTIVES}
@@ -221,6 +221,8 @@ def _parameters(
     generate: Callable[..., Rounds], minimum: Mapping[str, int]
 ) -> dict[str, Parameter]:
     keywords = list(inspect.signature(generate).parameters.values())[2:]
+    if bare := [p.name for p in keywords if p.default is p.empty]:
+        raise ValueError(f"{generate.__name__}: {', '.join(bare)} needs a default")
     return {p.name: Parameter(p.name, p.default, minimum.get(p.name, 1)) for p in keywords}
 
 
@@ -275,18 +277,20 @@ def choose(of: str, text: str) -> list[Choice]:
         values = list(_values(written, text))
         for value in values:
             entry.parameters[key].check(value)
+        if key in combinations[0]:
+            raise UsageError(f"{text!r}: {key} is given twice; write a range, such as {key}=1..4")
         combinations = [old | {key: value} for old in combinations for value in values]
     return [Choice(entry, chosen) for chosen in combinations]
 
 
 def _values(written: str, text: str) -> Iterator[Value]:
     if found := re.fullmatch(r"(\d+)\.\.(\d+)(?:\*(\d+))?", written):
-        value, last, factor = int(found[1]), int(found[2]), int(found[3] or 0)
-        if value > last or (factor and (factor < 2 or value < 1)):
+        value, last, factor = int(found[1]), int(found[2]), int(found[3] or 1)
+        if value > last or (found[3] and (factor < 2 or value < 1)):
             raise UsageError(f"{text!r}: the range {written} has no end or no values")
         while value <= last:
             yield value
-            value = value * factor if factor else value + 1
+            value = value * factor if found[3] else value + 1
     elif re.fullmatch(r"\d+(x\d+)*", written):
         numbers = tuple(map(int, written.split("x")))
         yield numbers if len(numbers) > 1 else numbers[0]
@@ -297,3 +301,24 @@ def _values(written: str, text: str) -> Iterator[Value]:
 def format_value(value: Value) -> str:
     """Return the spelling of a parameter's value."""
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def named(text: str, of: str | None = None) -> list[Choice]:
+    """Return the choices that `text` spells in one collective, or in every one that has the name.
+
+    Raises
+    ------
+    UsageError
+        No collective has it, or a parameter is wrong.
+    """
+    if of is not None:
+        return choose(of, text)
+    name = text.split(":", 1)[0]
+    having = [
+        collective
+        for collective in COLLECTIVES
+        if any(name in (a.name, *a.aliases) for a in catalogue(collective))
+    ]
+    if not having:
+        raise UsageError(unknown("algorithm", name, sorted({a.name for a in catalogue()})))
+    return [choice for collective in having for choice in choose(collective, text)]

@@ -1,13 +1,14 @@
 """The vocabulary of schedules: what one rank sends, receives, reduces and copies, round by round.
 
-A schedule is an iterator of `Round`. In one round (1) all sends read the values of its start,
-(2) all messages complete and plain receives land, (3) `Combine`, `Reduce` and `Copy` act in the order
-written. The i-th `Send` of rank a to rank b on a channel meets the i-th `Recv` or `Combine` of b from
-a on that channel; round numbers of two ranks need not agree. A message that names no block is a
-signal and is always sent; one whose blocks are all empty is dropped on both sides.
+A schedule is an iterator of `Round`. In one round (1) all sends read the values of its start, (2)
+all messages complete and plain receives land, (3) `Combine`, `Reduce` and `Copy` act in the order
+written. The i-th `Send` of rank a to rank b on a channel meets the i-th `Recv` or `Combine` of b
+from a on that channel; round numbers of two ranks need not agree. A message that names no block is
+a signal and is always sent; one whose blocks are all empty is dropped on both sides.
 
-Blocks are named by what they are, not by where they lie. Everything is written as if it happened in
-place on the buffer `DATA`; scratch buffers 1, 2, … are shadows of it with the same names and sizes.
+Blocks are named by what they are, not by where they lie. Everything is written as if it happened
+in place on the buffer `DATA`; scratch buffers 1, 2, … are shadows of it with the same names and
+sizes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,16 +27,22 @@ LEFT = "left"
 RIGHT = "right"
 
 
+def _pieces(parts: Iterable[int | range]) -> Iterator[range]:
+    for part in parts:
+        if isinstance(part, range) and part.step == 1:
+            yield part
+        else:
+            yield from (range(b, b + 1) for b in ((part,) if isinstance(part, int) else part))
+
+
 def ranges(blocks: Blocks) -> Ranges:
     """Return `blocks` as ranges of step 1, adjacent ones joined, in the order given.
 
     >>> ranges((0, 1, range(4, 6), 6))
     (range(0, 2), range(4, 7))
     """
-    parts = blocks if isinstance(blocks, tuple) else (blocks,)
     joined: list[range] = []
-    for part in parts:
-        piece = range(part, part + 1) if isinstance(part, int) else part
+    for piece in _pieces(blocks if isinstance(blocks, tuple) else (blocks,)):
         if not piece:
             continue
         if joined and joined[-1].stop == piece.start:

@@ -7,7 +7,7 @@ deadlock doesn't depend on eager buffering. A value is the exact tree of reducti
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from hpccoll.errors import VerificationError
 from hpccoll.schedule import (
@@ -82,6 +82,16 @@ class Terms:
         return term
 
 
+class Watcher(Protocol):
+    """Is told what happens in an execution; a step is a place on the critical path, from 1 on."""
+
+    def delivered(self, step: int, source: int, target: int, receive: Message) -> None:
+        """Note that a message completes at `step`; `receive` is the action that it met."""
+
+    def finished(self, step: int, rank: int, execution: "Execution") -> None:
+        """Note that a round of `rank` ends at `step` (0: the start), and what it holds now."""
+
+
 @dataclass(slots=True)
 class _Posted:
     rank: int
@@ -130,6 +140,8 @@ class Execution:
         Number of blocks that the schedules name.
     clocks
         Check that both ends of every message have the same clock.
+    watcher
+        Is told of every message and round, not necessarily in the order of their steps.
 
     Raises
     ------
@@ -143,10 +155,12 @@ class Execution:
         held: Sequence[Iterable[int]],
         grid: int,
         clocks: bool = False,
+        watcher: Watcher | None = None,
     ) -> None:
         self.terms = Terms()
         self.grid = grid
         self.clocks = clocks
+        self.watcher = watcher
         self.ranks = [
             _Rank(rounds, dict.fromkeys(held[r], self.terms.leaf(r)))
             for r, rounds in enumerate(schedules)
@@ -154,12 +168,15 @@ class Execution:
         self._sends: dict[tuple[int, int, int], deque[_Posted]] = {}
         self._receives: dict[tuple[int, int, int], deque[_Posted]] = {}
         self._ready = deque(range(len(self.ranks)))
+        if watcher:
+            for r in range(len(self.ranks)):
+                watcher.finished(0, r, self)
         while self._ready:
             self._post(self._ready.popleft())
         self._check_finished()
 
     def value(self, rank: int, block: int) -> int | None:
-        """Return the term that a rank's DATA holds at the end, if any."""
+        """Return the term that a rank's DATA holds (now, or at the end), if any."""
         return self.ranks[rank].buffers[DATA].get(block)
 
     @property
@@ -234,6 +251,8 @@ class Execution:
         source.messages += 1
         source.sent += len(send.values)
         end = max(source.start, target.start) + 1
+        if self.watcher:
+            self.watcher.delivered(end, send.rank, receive.rank, receive.action)
         for r in (send.rank, receive.rank):
             rank = self.ranks[r]
             rank.end = max(rank.end, end)
@@ -262,6 +281,8 @@ class Execution:
         for action, message in local:
             self._act(r, action, message)
         rank.posted = []
+        if self.watcher:
+            self.watcher.finished(rank.end, r, self)
 
     def _act(self, r: int, action: object, message: _Posted | None) -> None:
         rank = self.ranks[r]

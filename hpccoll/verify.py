@@ -53,6 +53,7 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
 
 def _execute(choice: Choice, size: int, root: int) -> Execution:
     contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
+    _check_blocks(contract, size, root, natural)
     grid = choice.grid(size)
     pieces = grid // natural
     held = [contract.held(r, size, root, natural) for r in range(size)]
@@ -62,6 +63,18 @@ def _execute(choice: Choice, size: int, root: int) -> Execution:
         grid,
         clocks=choice.algorithm.clocked,
     )
+
+
+def _check_blocks(contract: Collective, size: int, root: int, natural: int) -> None:
+    """Check that the declared blocks are the contract's, which else would ask for nothing."""
+    for windows in (contract.held, contract.wanted):
+        named = {b for r in range(size) for b in windows(r, size, root, natural)}
+        if not natural or named != set(range(natural)):
+            raise VerificationError(
+                f"blocks= declares {natural} natural blocks, but {contract.name} has one per rank"
+                if natural
+                else "blocks= declares no blocks"
+            )
 
 
 def _check_result(execution: Execution, choice: Choice, size: int, root: int) -> None:
@@ -146,7 +159,8 @@ def variants(entry: Algorithm, size: int) -> list[Choice]:
         return [default]
     spreads: list[list[tuple[str, Value]]] = []
     for parameter in entry.parameters.values():
-        others = [parameter.minimum + step for step in (0, 1, 2, 6)]
+        numbers = not isinstance(parameter.default, tuple)
+        others = [parameter.minimum + step for step in (0, 1, 2, 6)] if numbers else []
         values = [parameter.default, *(o for o in others if o != parameter.default)]
         spreads.append([(parameter.name, value) for value in values])
     return [Choice(entry, dict(values)) for values in product(*spreads)]
@@ -161,3 +175,67 @@ def obligations(entry: Algorithm, sizes: Iterable[int]) -> Iterator[tuple[Choice
         for choice in variants(entry, size):
             for root in range(roots):
                 yield choice, size, root
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was proven of one algorithm over all its obligations, or the counterexamples."""
+
+    algorithm: Algorithm
+    proofs: int
+    messages: int
+    sizes: tuple[int, ...]
+    excluded: tuple[int, ...]
+    failures: tuple[str, ...]
+
+    def line(self) -> str:
+        """Return what was proven, or the first counterexample, in words."""
+        entry = self.algorithm
+        name = f"{entry.collective.name:<15} {entry.name:<19}"
+        if self.failures:
+            more = f" ({len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
+            return f"{name} WRONG  {self.failures[0]}{more}"
+        claims = ["data", "no deadlock", "costs"]
+        if entry.collective.reduces and not entry.commutative:
+            claims.append("operand order")
+        if entry.collective.name == "allreduce" and entry.same_bits:
+            claims.append("same bits")
+        without = f"; {len(self.excluded)} numbers of ranks excluded" if self.excluded else ""
+        return (
+            f"{name} proven {self.proofs:>4} cases, {self.messages:>7} messages: "
+            f"{', '.join(claims)}{without}"
+        )
+
+
+def prove_all(entries: Iterable[Algorithm], sizes: Iterable[int]) -> Iterator[Report]:
+    """Prove every obligation of the algorithms; failures are reported, not raised."""
+    sizes = tuple(sizes)
+    for entry in entries:
+        proofs = messages = 0
+        failures = []
+        for choice, size, root in obligations(entry, sizes):
+            try:
+                proof = prove(choice, size, root)
+            except VerificationError as error:
+                failures.append(str(error))
+            else:
+                proofs += 1
+                messages += proof.counts.total
+        supported = tuple(size for size in sizes if entry.supports(size))
+        excluded = tuple(size for size in sizes if not entry.supports(size))
+        yield Report(entry, proofs, messages, supported, excluded, tuple(failures))
+
+
+def conclusion(reports: Iterable[Report], sizes: range) -> str:
+    """Return a sentence on everything that was proven, and how far each part reaches."""
+    reports = tuple(reports)
+    wrong = sum(bool(report.failures) for report in reports)
+    cases = sum(report.proofs for report in reports)
+    if wrong:
+        return f"\n{wrong} of {len(reports)} algorithms are wrong; {cases} cases were proven."
+    return (
+        f"\nAll {len(reports)} algorithms are right on {sizes[0]} to {sizes[-1]} ranks ({cases} "
+        "cases). "
+        f"Other parameters than the defaults: up to {VARIED_UP_TO} ranks. Every root: up to "
+        f"{EVERY_ROOT_UP_TO} ranks; beyond, root 0 and the proof that rotation only renames ranks."
+    )

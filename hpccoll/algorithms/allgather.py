@@ -1,7 +1,9 @@
 """Allgather: every rank ends with the blocks of all."""
 
+from itertools import pairwise
+
 from hpccoll.registry import algorithm
-from hpccoll.schedule import Recv, Round, Rounds, Send, span
+from hpccoll.schedule import Action, Recv, Round, Rounds, Send, span
 from hpccoll.shapes import circulant_skips, power_of_two
 
 
@@ -53,7 +55,7 @@ def bruck(rank: int, size: int, radix: int = 2) -> Rounds:
     """
     held = 1
     while held < size:
-        exchanges = []
+        exchanges: list[Action] = []
         for shift in range(held, min(radix * held, size), held):
             count = min(held, size - shift)
             exchanges += [
@@ -73,7 +75,7 @@ def circulant(rank: int, size: int) -> Rounds:
     Träff, arXiv:2410.14234.
     """
     skips = circulant_skips(size)
-    for skip, reach in zip(skips, skips[1:], strict=False):
+    for skip, reach in pairwise(skips):
         count = reach - skip
         yield Round(
             Send((rank - skip) % size, span(rank, count, size)),

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpccoll.errors import HangError
-from hpccoll.plan import OUTPUT, Plan, PostRecv, PostSend, Reduce, Region, Wait
+from hpccoll.layout import OUTPUT, Region
+from hpccoll.plan import Plan, PostRecv, PostSend, Reduce, Wait
 
 Array = NDArray[Any]
 
@@ -85,10 +86,11 @@ def run(
 def _spaces(plan: Plan, data: Array) -> list[Array]:
     # Not-a-number, or the largest integer, marks what nobody wrote.
     poison = np.nan if data.dtype.kind in "fc" else np.iinfo(data.dtype).max
-    output = np.full(plan.output, poison, data.dtype)
-    if plan.in_place:
-        output[plan.input_offset : plan.input_offset + plan.held] = data
-    return [data[: plan.input], output, np.full(plan.scratch, poison, data.dtype)]
+    layout = plan.layout
+    output = np.full(layout.output, poison, data.dtype)
+    if layout.in_place:
+        output[layout.held.offset : layout.held.offset + layout.held.count] = data
+    return [data[: layout.input], output, np.full(plan.scratch, poison, data.dtype)]
 
 
 def _advance(

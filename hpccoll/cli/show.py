@@ -1,0 +1,29 @@
+"""`hpccoll show`."""
+
+import click
+
+
+@click.command("show")
+@click.argument("names", nargs=-1, required=True, metavar="[COLLECTIVE] ALGORITHM")
+@click.option("-p", "--ranks", type=click.IntRange(1), default=6, show_default=True)
+@click.option("--root", type=click.IntRange(0), default=0, show_default=True)
+def command(names: tuple[str, ...], ranks: int, root: int) -> None:
+    """Show what an algorithm does, round by round.
+
+    ALGORITHM is written as for bench: name[:key=value]. Where several collectives have it, all of
+    them are shown, or the one of COLLECTIVE.
+    """
+    from hpccoll import draw
+    from hpccoll.errors import UsageError
+    from hpccoll.registry import named
+
+    if len(names) > 2:
+        raise UsageError(f"show takes a collective and an algorithm, got {' '.join(names)}")
+    if root >= ranks:
+        raise UsageError(
+            f"root {root} is out of range: {ranks} ranks are numbered 0 to {ranks - 1}"
+        )
+    choices = named(names[-1], names[0] if len(names) == 2 else None)
+    for choice in choices:
+        choice.check(ranks)
+    click.echo("\n\n".join(draw.text(choice, ranks, root) for choice in choices))

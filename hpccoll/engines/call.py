@@ -1,0 +1,19 @@
+"""What the measuring loop needs of an engine: a call that is ready to be made."""
+
+from typing import Protocol
+
+
+class Call(Protocol):
+    """A collective bound to its buffers; calling it performs it once."""
+
+    engine: str
+    """Name of the engine, as it stands in the record."""
+
+    function: str
+    """What is called: the plan's engine, or the library's function."""
+
+    def __call__(self) -> None:
+        """Perform the collective once."""
+
+    def position(self) -> str:
+        """Say, from another thread, what the call is waiting for."""

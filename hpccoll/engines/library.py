@@ -1,0 +1,76 @@
+"""The library engine: the MPI library's own collectives, called as an application would."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hpccoll.collectives import Collective
+from hpccoll.datatypes import Array, Operator
+from hpccoll.layout import Layout, Message
+from hpccoll.partition import Partition
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
+class LibraryCall:
+    """The library's collective bound to buffers.
+
+    The regular call is used where blocks are equal, the irregular one (``v``) where they aren't.
+
+    Parameters
+    ----------
+    spaces
+        Input and output, one-dimensional contiguous arrays of one dtype.
+    """
+
+    engine = "library"
+
+    def __init__(
+        self,
+        collective: Collective,
+        message: Message,
+        place: Layout,
+        spaces: Sequence[Array],
+        operator: Operator,
+        comm: "MPI.Comm",
+    ) -> None:
+        from mpi4py import MPI
+
+        blocks = Partition(message.count, comm.size)
+        self.function = function(collective, blocks.even)
+        counts = [blocks.size(rank) for rank in range(comm.size)]
+        source: Any = MPI.IN_PLACE if place.in_place else spaces[0]
+        target = spaces[1]
+        op = getattr(MPI, operator.mpi)
+        root = message.root
+        gathered = [target, counts]
+        calls: dict[str, Callable[[], None]] = {
+            "MPI_Allreduce": lambda: comm.Allreduce(source, target, op),
+            "MPI_Reduce_scatter_block": lambda: comm.Reduce_scatter_block(source, target, op),
+            "MPI_Reduce_scatter": lambda: comm.Reduce_scatter(source, target, counts, op),
+            "MPI_Allgather": lambda: comm.Allgather(source, target),
+            "MPI_Allgatherv": lambda: comm.Allgatherv(source, gathered),
+            "MPI_Bcast": lambda: comm.Bcast(target, root),
+            "MPI_Reduce": lambda: comm.Reduce(source, target, op, root),
+        }
+        self._call = calls[self.function]
+
+    def __call__(self) -> None:
+        """Call the library."""
+        self._call()
+
+    def position(self) -> str:
+        """Say which function the call is in."""
+        return f"inside {self.function}"
+
+
+def function(collective: Collective, even: bool) -> str:
+    """Return the name of the MPI function that is the baseline of `collective`."""
+    regular, irregular = {
+        "allreduce": ("MPI_Allreduce", "MPI_Allreduce"),
+        "reduce-scatter": ("MPI_Reduce_scatter_block", "MPI_Reduce_scatter"),
+        "allgather": ("MPI_Allgather", "MPI_Allgatherv"),
+        "bcast": ("MPI_Bcast", "MPI_Bcast"),
+        "reduce": ("MPI_Reduce", "MPI_Reduce"),
+    }[collective.name]
+    return regular if even else irregular

@@ -1,0 +1,107 @@
+"""Who this process is before MPI starts, and whether launcher and MPI library belong together.
+
+Only the standard library is used here: every command of every rank comes through this module.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hpccoll.errors import UsageError
+
+OPEN_MPI = "Open MPI's mpirun"
+HYDRA = "mpiexec (Hydra)"
+SRUN = "srun"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the launcher's environment says of this process.
+
+    Attributes
+    ----------
+    launcher
+        In words, or None without one.
+    pmix, pmi
+        Whether the launcher offers the PMIx or the PMI interface, through which libraries find the
+        other ranks.
+    """
+
+    launcher: str | None
+    rank: int
+    size: int
+    local_size: int
+    pmix: bool
+    pmi: bool
+
+
+def detect(environment: Mapping[str, str] = os.environ) -> Launch:
+    """Read the launcher's variables, the most specific launcher first.
+
+    Under mpirun inside a Slurm job, Slurm's variables describe the daemon, so they come last.
+    """
+    pmix, pmi = "PMIX_RANK" in environment, "PMI_RANK" in environment
+
+    def read(launcher: str, rank: str, size: str, local: str) -> Launch:
+        total = int(environment.get(size, "1"))
+        there = int(environment.get(local, total))
+        return Launch(launcher, int(environment[rank]), total, there, pmix, pmi)
+
+    if "OMPI_COMM_WORLD_RANK" in environment:
+        return read(
+            OPEN_MPI,
+            *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        )
+    if "MPI_LOCALNRANKS" in environment and pmi:
+        return read(HYDRA, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS")
+    if "SLURM_STEP_NUM_TASKS" in environment and "SLURM_PROCID" in environment:
+        return read(SRUN, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_TASKS_ON_NODE")
+    if pmi:
+        return read("a PMI launcher", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_SIZE")
+    if pmix:
+        return read("a PMIx launcher", "PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_SIZE")
+    return Launch(None, 0, 1, 1, pmix, pmi)
+
+
+def check_library(launch: Launch, vendor: str, version: str) -> None:
+    """Check before MPI starts that the library will find the launcher's other ranks.
+
+    A library that doesn't understand its launcher either aborts in MPI_Init, or starts as many
+    separate worlds of one rank, each of which would measure and write alone.
+
+    Parameters
+    ----------
+    vendor, version
+        The library, as ``mpi4py.MPI.get_vendor`` names it.
+
+    Raises
+    ------
+    UsageError
+        They don't belong together; the message names both and what would.
+    """
+    if launch.launcher is None:
+        return
+    open_mpi, intel = vendor == "Open MPI", vendor == "Intel MPI"
+    if (launch.pmix and (open_mpi or intel)) or (launch.pmi and not open_mpi):
+        return
+    library = f"{vendor} {version}"
+    if launch.launcher == SRUN:
+        flavour = "pmix" if open_mpi else "pmi2"
+        raise UsageError(
+            f"this srun offers {library} no way to find the other {launch.size - 1} ranks; "
+            f"use srun --mpi={flavour}, or mpirun inside the job"
+        )
+    own = "Open MPI's mpirun" if open_mpi else "its own mpiexec"
+    raise UsageError(
+        f"started by {launch.launcher}, but this Python's mpi4py loads {library}; start it with "
+        f"{own}, or point MPI4PY_LIBMPI at the launcher's library"
+    )
+
+
+def check_size(launch: Launch, library: str, size: int) -> None:
+    """Check after MPI has started that the world is as large as the launcher promised."""
+    if size != launch.size:
+        raise UsageError(
+            f"{launch.launcher} started {launch.size} ranks, but {library} sees {size}: "
+            "launcher and library don't belong together; use the mpirun of this MPI library"
+        )

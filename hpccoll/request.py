@@ -1,0 +1,194 @@
+"""What a benchmark is asked to measure, checked before MPI starts."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hpccoll import datatypes
+from hpccoll.collectives import Collective, collective
+from hpccoll.datatypes import Operator
+from hpccoll.errors import UnsupportedError, UsageError
+from hpccoll.registry import LIBRARY, Choice, catalogue, choose
+from hpccoll.units import format_size, parse_size
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to measure.
+
+    Attributes
+    ----------
+    choices
+        Algorithms with their parameters.
+    every
+        The choices are the whole catalogue: those that this number of ranks doesn't allow are
+        skipped with the reason. Otherwise they are an error.
+    sizes
+        Bytes of the full vector, multiples of the element size, ascending.
+    root
+        One root, or None for every rank in turn.
+    time_budget
+        Seconds for all algorithms of one size and root together, checks left out.
+    timeout
+        Seconds after which a call counts as hung.
+    """
+
+    collective: Collective
+    choices: tuple[Choice, ...]
+    every: bool
+    library: bool
+    sizes: tuple[int, ...]
+    dtype: np.dtype[Any]
+    operator: Operator
+    root: int | None
+    in_place: bool
+    repetitions: int
+    warmup: int
+    time_budget: float
+    seed: int
+    check: bool
+    timeout: float
+
+    def roots(self, size: int) -> range:
+        """Return the roots to measure on `size` ranks.
+
+        Raises
+        ------
+        UsageError
+            The root isn't one of the ranks, or the collective has none.
+        """
+        if not self.collective.rooted:
+            return range(1)
+        if self.root is None:
+            return range(size)
+        if self.root >= size:
+            raise UsageError(
+                f"--root {self.root} is out of range: {size} ranks are numbered 0 to {size - 1}"
+            )
+        return range(self.root, self.root + 1)
+
+    def supported(self, size: int) -> tuple[tuple[Choice, ...], dict[str, str]]:
+        """Return the choices that `size` ranks allow, and why the others are skipped.
+
+        Raises
+        ------
+        UnsupportedError
+            An algorithm that was asked for by name isn't defined for `size` ranks.
+        """
+        able, reasons = [], {}
+        for choice in self.choices:
+            try:
+                choice.check(size)
+            except UnsupportedError as error:
+                if not self.every:
+                    raise
+                reasons[choice.label] = str(error)
+            else:
+                able.append(choice)
+        return tuple(able), reasons
+
+
+def algorithms(of: Collective, text: str) -> tuple[tuple[Choice, ...], bool]:
+    """Return the choices that ``--algorithm`` spells, and whether they are the whole catalogue."""
+    if text == ALL:
+        return tuple(Choice(entry) for entry in catalogue(of.name)), True
+    names = [name.strip() for name in text.split(",") if name.strip() != LIBRARY]
+    choices = [choice for name in names for choice in choose(of.name, name)]
+    return tuple({choice.label: choice for choice in choices}.values()), False
+
+
+def sizes(
+    given: str | None,
+    least: str | None,
+    most: str | None,
+    factor: int | None,
+    dtype: np.dtype[Any],
+) -> tuple[int, ...]:
+    """Return the sizes that ``--sizes``, or else ``-b``, ``-e`` and ``-f``, spell.
+
+    Raises
+    ------
+    UsageError
+        Both are given, a size can't be read or isn't a multiple of the element size, or the
+        smallest is above the largest.
+    """
+    if given is not None:
+        if least or most or factor:
+            raise UsageError("give either --sizes or --min-bytes, --max-bytes and --factor")
+        found = sorted({parse_size(size) for size in given.split(",")})
+    else:
+        found = _series(parse_size(least or "8"), parse_size(most or "16MiB"), factor or 2, dtype)
+    for size in found:
+        if size % dtype.itemsize:
+            near = size // dtype.itemsize * dtype.itemsize
+            raise UsageError(
+                f"a size of {format_size(size)} isn't a whole number of {dtype.name} elements "
+                f"({dtype.itemsize} B each); use {near} or {near + dtype.itemsize}"
+            )
+    return tuple(found)
+
+
+def _series(least: int, most: int, factor: int, dtype: np.dtype[Any]) -> list[int]:
+    if least > most:
+        raise UsageError(
+            f"--min-bytes {format_size(least)} is above --max-bytes {format_size(most)}"
+        )
+    found = [least]
+    while (following := found[-1] * factor or dtype.itemsize) <= most:
+        found.append(following)
+    return found
+
+
+def root(text: str, of: Collective) -> int | None:
+    """Return the root that ``--root`` spells, None for all."""
+    if text == ALL:
+        return None
+    if not text.isdecimal():
+        raise UsageError(f"--root takes a rank or 'all', got {text!r}")
+    if int(text) and not of.rooted:
+        raise UsageError(f"{of.name} has no root; leave out --root {text}")
+    return int(text)
+
+
+def build(
+    name: str,
+    *,
+    algorithm: str,
+    no_library: bool,
+    min_bytes: str | None,
+    max_bytes: str | None,
+    factor: int | None,
+    size_list: str | None,
+    dtype: str,
+    op: str,
+    root_text: str,
+    no_check: bool,
+    **rest: Any,
+) -> Request:
+    """Return the request that the command line spells.
+
+    Raises
+    ------
+    UsageError
+        Some value is unknown, can't be read, or doesn't fit the others.
+    """
+    of = collective(name)
+    choices, every = algorithms(of, algorithm)
+    if no_library and not choices:
+        raise UsageError("--no-library leaves nothing to measure; name an algorithm as well")
+    element = datatypes.dtype(dtype)
+    return Request(
+        collective=of,
+        choices=choices,
+        every=every,
+        library=not no_library,
+        sizes=sizes(size_list, min_bytes, max_bytes, factor, element),
+        dtype=element,
+        operator=datatypes.operator(op),
+        root=root(root_text, of),
+        check=not no_check,
+        **rest,
+    )

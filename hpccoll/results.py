@@ -1,0 +1,223 @@
+"""The records: one JSON object per line, the run first, then what was measured, as it is done."""
+
+import csv
+import io
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+from hpccoll import clock
+from hpccoll.cost import evaluate
+from hpccoll.errors import UsageError
+
+if TYPE_CHECKING:
+    from hpccoll.launch import Launch
+    from hpccoll.layout import Message
+    from hpccoll.measure import Measurement
+    from hpccoll.request import Request
+    from hpccoll.world import World
+
+SCHEMA = 1
+
+_VARIABLES = re.compile(
+    "OMPI_MCA_|PRTE_MCA_|PMIX_MCA_|MPIR_|MPICH_|I_MPI_|UCX_|UCC_|FI_|SLURM_|PBS_|OMP_|MPI4PY_|"
+    "HYDRA_|CUDA_VISIBLE|NCCL_"
+)
+_SECRET = re.compile("TOKEN|KEY|JWT|SECRET|PASSW", re.IGNORECASE)
+
+Record = dict[str, Any]
+
+
+def run_record(request: "Request", world: "World", launch: "Launch") -> Record:
+    """Return the first line of a file: what ran, where, and with what."""
+    return {
+        "type": "run",
+        "schema": SCHEMA,
+        "hpccoll": version("hpccoll"),
+        "start": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "argv": sys.argv,
+        "seed": request.seed,
+        "ranks": world.size,
+        "nodes": world.nodes,
+        "hosts": world.hosts,
+        "cores": world.cores,
+        "oversubscribed": world.oversubscribed,
+        "library": world.library,
+        "library_version": world.library_version,
+        "mpi_standard": world.standard,
+        "thread_level": world.thread_level,
+        "thread_level_reason": world.thread_reason,
+        "launcher": launch.launcher,
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "mpi4py": version("mpi4py"),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpu": cpu_model(),
+        "clock": clock.describe(),
+        "sync": "MPI_Barrier before every call",
+        "sample": "time of one call on the slowest rank",
+        "bytes_are": request.collective.bytes_are,
+        "busbw_factor": request.collective.busbw,
+        "in_place_means": request.collective.in_place,
+        "environment": relevant_environment(os.environ),
+    }
+
+
+def relevant_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that can change results, those that look secret left out."""
+    return {
+        name: value
+        for name, value in sorted(environment.items())
+        if _VARIABLES.match(name) and not _SECRET.search(name)
+    }
+
+
+def cpu_model() -> str:
+    """Return the processor's name as the kernel gives it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    found = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", text, re.MULTILINE)
+    return found.group(1) if found else platform.processor()
+
+
+def measurement_record(request: "Request", world: "World", measured: "Measurement") -> Record:
+    """Return the line of one measurement."""
+    latency = {
+        name: None if value is None else round(value * 1e6, 4)
+        for name, value in asdict(measured.latency).items()
+        if name != "samples"
+    }
+    algbw, busbw = bandwidths(request, world.size, measured)
+    return {
+        "type": "measurement",
+        **_cell(request, world, measured.algorithm, measured.parameters, measured.message),
+        "engine": measured.engine,
+        "function": measured.function,
+        "repetitions": measured.latency.samples,
+        "warmup": measured.warmup,
+        "stopped_by": measured.stopped_by,
+        "first_us": round(measured.first * 1e6, 4),
+        "latency_us": latency,
+        "algbw_GBps": algbw,
+        "busbw_GBps": busbw,
+        "check": measured.check,
+        "mismatches": [str(mismatch) for mismatch in measured.mismatches],
+    }
+
+
+def skipped_record(
+    request: "Request", world: "World", algorithm: str, message: "Message", reason: str
+) -> Record:
+    """Return the line of an algorithm that was asked for but can't run here."""
+    return {
+        "type": "skipped",
+        **_cell(request, world, algorithm, {}, message),
+        "reason": reason,
+    }
+
+
+def _cell(
+    request: "Request",
+    world: "World",
+    algorithm: str,
+    parameters: Mapping[str, Any],
+    message: "Message",
+) -> Record:
+    return {
+        "collective": request.collective.name,
+        "algorithm": algorithm,
+        "parameters": dict(parameters),
+        "ranks": world.size,
+        "nodes": world.nodes,
+        "bytes": message.count * message.itemsize,
+        "count": message.count,
+        "dtype": request.dtype.name,
+        "op": request.operator.name if request.collective.reduces else None,
+        "root": message.root if request.collective.rooted else None,
+        "in_place": request.in_place or request.collective.one_buffer,
+    }
+
+
+def bandwidths(request: "Request", size: int, measured: "Measurement") -> tuple[float, float]:
+    """Return algorithm and bus bandwidth of the median, in 1e9 bytes per second."""
+    if measured.latency.p50 <= 0:
+        return 0.0, 0.0
+    algbw = measured.bytes / measured.latency.p50 / 1e9
+    return algbw, algbw * float(evaluate(request.collective.busbw, size))
+
+
+class Writer:
+    """A JSON Lines file; every line is complete and flushed before the next begins.
+
+    Raises
+    ------
+    UsageError
+        The file exists and isn't to be overwritten, or can't be written.
+    """
+
+    def __init__(self, path: Path, force: bool = False) -> None:
+        try:
+            self._file: IO[str] = path.open("w" if force else "x", encoding="utf-8")
+        except FileExistsError:
+            raise UsageError(
+                f"{path} exists; choose another --output, or overwrite it with --force"
+            ) from None
+        except OSError as error:
+            raise UsageError(f"{path} can't be written: {error.strerror}") from None
+
+    def write(self, record: Record) -> None:
+        """Append one line."""
+        self._file.write(to_json(record) + "\n")
+        self._file.flush()
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+
+def to_json(record: Record) -> str:
+    """Return one line of JSON."""
+    return json.dumps(record, separators=(", ", ": "), allow_nan=False)
+
+
+CSV_COLUMNS = (
+    *("type", "collective", "algorithm", "parameters", "ranks", "nodes", "bytes", "count", "dtype"),
+    *("op", "root", "in_place", "engine", "function", "repetitions", "warmup", "stopped_by"),
+    *("first_us", "min_us", "p50_us", "mean_us", "p90_us", "p99_us", "max_us", "ci_low_us"),
+    *("ci_high_us", "algbw_GBps", "busbw_GBps", "check", "mismatches", "reason"),
+)
+"""The columns of CSV output, for measured and skipped cells alike."""
+
+
+def to_csv(record: Record) -> str:
+    """Return a record as one line of CSV, with the columns `CSV_COLUMNS`."""
+    cells = record | {f"{name}_us": us for name, us in record.get("latency_us", {}).items()}
+    cells["parameters"] = ":".join(f"{k}={v}" for k, v in record["parameters"].items())
+    cells["mismatches"] = "; ".join(record.get("mismatches", ()))
+    return csv_line([cells.get(name) for name in CSV_COLUMNS])
+
+
+def csv_line(cells: Sequence[object]) -> str:
+    """Return one line of CSV."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(["" if cell is None else cell for cell in cells])
+    return line.getvalue()

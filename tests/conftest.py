@@ -1,0 +1,110 @@
+"""What several test files share: the catalogue as a parameter, and one call in loopback."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hpccoll import registry
+from hpccoll.bind import bind
+from hpccoll.engines import loopback
+from hpccoll.layout import Message
+from hpccoll.plan import check_in_flight
+
+CATALOGUE = registry.catalogue()
+
+
+def pytest_generate_tests(metafunc):
+    """Run a test that asks for an `entry` once per algorithm of the catalogue."""
+    if "entry" in metafunc.fixturenames:
+        ids = [f"{entry.collective.name}-{entry.name}" for entry in CATALOGUE]
+        metafunc.parametrize("entry", CATALOGUE, ids=ids)
+
+
+@pytest.fixture
+def enter():
+    """Enter a generator into the catalogue for the time of one test; returns its `Choice`."""
+    entered = []
+
+    def enter(of, generate, *, rounds="0", sent="0", **declared):
+        generate.__doc__ = generate.__doc__ or "Run a schedule of a test."
+        registry.algorithm(of, rounds=rounds, sent=sent, **declared)(generate)
+        name = generate.__name__.replace("_", "-")
+        entered.append((of, name))
+        return registry.Choice(registry.find(of, name))
+
+    yield enter
+    for of, name in entered:
+        del registry._ENTRIES[of][name]
+
+
+@dataclass
+class Call:
+    """One collective call in loopback: what went in, what came out, what should have."""
+
+    plans: list[Any]
+    inputs: list[Any]
+    results: list[Any]
+    expected: list[Any]
+
+    @property
+    def right(self):
+        """Tell whether every rank has exactly its share of the defined result."""
+        return all(map(np.array_equal, self.results, self.expected))
+
+
+@pytest.fixture(scope="session")
+def call():
+    """Call ``call(choice, size, count, root=0, in_place=False, mutate=None)`` in loopback.
+
+    `mutate` may replace the list of plans. Inputs are read-only arrays of distinct integers.
+    """
+
+    def call(choice, size, count, root=0, in_place=False, mutate=None, itemsize=8):
+        message = Message(count, itemsize, root, in_place)
+        plans = [bind(choice, rank, size, message) for rank in range(size)]
+        if mutate is None:
+            for plan in plans:
+                check_in_flight(plan)
+        else:
+            plans = mutate(plans)
+        # Powers of the rank times odd numbers: no two partial sums of one position are equal.
+        vectors = np.array([(2 * np.arange(count) + 1) * 3 ** min(r, 30) for r in range(size)])
+        of = choice.algorithm.collective.name
+        inputs = [vectors[rank][_held(of, count, rank, size, root)] for rank in range(size)]
+        for data in inputs:
+            data.flags.writeable = False
+        outputs = loopback.run(plans, inputs)
+        results = [
+            output[: plan.layout.result.count]
+            for output, plan in zip(outputs, plans, strict=True)
+        ]
+        expected = [_expected(of, vectors, rank, root) for rank in range(size)]
+        return Call(plans, inputs, results, expected)
+
+    return call
+
+
+def _share(count, rank, size):
+    return slice(count * rank // size, count * (rank + 1) // size)
+
+
+def _held(of, count, rank, size, root):
+    if of == "allgather":
+        return _share(count, rank, size)
+    return slice(0, 0 if of == "bcast" and rank != root else count)
+
+
+def _expected(of, vectors, rank, root):
+    """Return the definition of each collective, in one line of numpy each."""
+    size, count = vectors.shape
+    if of == "bcast":
+        return vectors[root]
+    if of == "allgather":
+        return np.concatenate([vectors[r][_share(count, r, size)] for r in range(size)])
+    if of == "reduce-scatter":
+        return vectors.sum(axis=0)[_share(count, rank, size)]
+    if of == "reduce" and rank != root:
+        return vectors[0][:0]
+    return vectors.sum(axis=0)

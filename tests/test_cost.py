@@ -1,0 +1,65 @@
+"""Closed forms: their letters, and exactness."""
+
+from fractions import Fraction
+from math import ceil, floor, log
+
+import pytest
+
+from hpccoll.cost import LETTERS, evaluate
+from hpccoll.shapes import ceil_log, circulant_skips, power_of_two_below, subtree
+
+
+@pytest.mark.parametrize("p", range(1, 40))
+def test_letters_are_what_they_are_said_to_be(p):
+    assert evaluate("p", p) == p
+    assert evaluate("n", p, 77) == 77
+    assert evaluate("l", p) == floor(log(p, 2) + 1e-9)
+    assert evaluate("L", p) == ceil(log(p, 2) - 1e-9)
+    assert evaluate("P", p) == 2 ** evaluate("l", p)
+    assert evaluate("e", p) == p - evaluate("P", p)
+    assert evaluate("E", p) == (ceil(log(p - evaluate("P", p), 2) - 1e-9) if p & (p - 1) else 0)
+    assert evaluate("S", p, parameters={"segments": 3}) == 3
+    assert evaluate("S", p) == 1
+    assert evaluate("k", p, parameters={"radix": 5}) == 5
+    assert evaluate("Lk", p, parameters={"radix": 3}) == ceil(log(p, 3) - 1e-9)
+
+
+def test_every_letter_is_explained():
+    for letter in ("p", "n", "l", "L", "P", "e", "E", "S", "k", "Lk"):
+        assert f"{letter} " in LETTERS
+
+
+def test_results_are_exact_fractions_of_any_size():
+    assert evaluate("2*n*(p-1)/p", 3, 10) == Fraction(40, 3)
+    assert evaluate("n/p", 3, 10**30) * 3 == 10**30
+
+
+def test_forms_see_no_builtins():
+    with pytest.raises(NameError):
+        evaluate("open('x')", 2)
+
+
+@pytest.mark.parametrize("size", range(1, 70))
+def test_circulant_skips_at_most_double_up_to_the_size(size):
+    skips = circulant_skips(size)
+    assert (skips[0], skips[-1]) == (1, size)
+    assert len(skips) - 1 == ceil_log(size)
+    assert all(low < high <= 2 * low for low, high in zip(skips, skips[1:], strict=False))
+
+
+@pytest.mark.parametrize("size", range(1, 40))
+def test_subtrees_of_the_binomial_tree_partition_what_is_below_their_parent(size):
+    assert subtree(0, size) == range(size)
+    for rank in range(1, size):
+        parent = rank & (rank - 1)
+        assert set(subtree(rank, size)) < set(subtree(parent, size))
+        children = [r for r in range(1, size) if r & (r - 1) == rank]
+        below = [r for child in children for r in subtree(child, size)]
+        assert sorted([rank, *below]) == list(subtree(rank, size))
+
+
+@pytest.mark.parametrize("size", range(1, 40))
+def test_power_of_two_below_is_the_largest_one(size):
+    core = power_of_two_below(size)
+    assert core <= size < 2 * core
+    assert core & (core - 1) == 0

@@ -1,0 +1,145 @@
+import re
+
+import pytest
+
+from hpccoll.draw import text
+from hpccoll.errors import UnsupportedError
+from hpccoll.registry import Choice, choose
+from hpccoll.verify import prove
+
+MESSAGE = re.compile(r"\d+ (?:→\+?|\+←) \d+")
+
+
+def drawn(of, name, size, root=0, width=100):
+    (choice,) = choose(of, name)
+    return text(choice, size, root, width)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 8])
+def test_every_message_is_listed_and_the_last_round_is_the_critical_path(entry, size):
+    if not entry.supports(size):
+        return
+    counts = prove(Choice(entry), size).counts
+    picture = text(Choice(entry), size)
+    assert len(MESSAGE.findall(picture)) == counts.total
+    assert [int(n) for n in re.findall(r"round (\d+)", picture)] == [*range(1, counts.steps + 1)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 8])
+def test_at_the_end_every_wanted_block_is_complete(entry, size):
+    root = size - 1 if entry.collective.rooted else 0
+    if not entry.supports(size):
+        return
+    panels = re.findall(r" (\d+) │([^│]+)│", text(Choice(entry), size, root, width=30))
+    rows = dict(panels[-size:])
+    for rank in range(size):
+        wanted = entry.collective.wanted(rank, size, root, entry.blocks(size))
+        assert all(rows[str(rank)][block] == "█" for block in wanted)
+
+
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [("allreduce", "ring"), ("allreduce", "circulant"), ("allgather", "bruck:radix=3")],
+)
+def test_what_every_rank_does_is_what_each_is_seen_to_do(of, name):
+    size = 9
+    rounds = re.split(r"\nround \d+", drawn(of, name, size, width=30))[1:]
+    for title, *rows in (panel.splitlines() for panel in rounds):
+        listed = [m for row in rows for m in re.findall(r"(\d) (→\+?) (\d)  (\S+)", row)]
+        found = {(int(s), kind, int(t), _numbers(blocks)) for s, kind, t, blocks in listed}
+        said = re.findall(r"every r (→\+?) (r\S*)  blocks? (\S+)", title)
+        expanded = {
+            (r, kind, _at(r, peer, size), _span(*(_at(r, e, size) for e in ends.split("..")), size))
+            for kind, peer, ends in said
+            for r in range(size)
+        }
+        assert found == expanded
+
+
+def _at(rank, expression, size):
+    return (rank + int(expression[1:] or 0)) % size
+
+
+def _span(first, *last):
+    *end, size = last
+    return frozenset((first + i) % size for i in range(((end or [first])[0] - first) % size + 1))
+
+
+def _numbers(blocks):
+    ends = [[int(end) for end in part.split("-")] for part in blocks.split(",")]
+    return frozenset(b for part in ends for b in range(part[0], part[-1] + 1))
+
+
+def test_regular_rounds_that_continue_one_another_share_a_line():
+    lines = drawn("allreduce", "ring", 64).splitlines()
+    assert lines[-2:] == [
+        "rounds 1-63   every r →+ r+1  block r-1, r-2, …, r-63",
+        "rounds 64-126   every r → r+1  block r, r-1, …, r-62",
+    ]
+
+
+def test_many_ranks_are_listed_without_states(entry):
+    picture = text(Choice(entry), 32)
+    listed = len(MESSAGE.findall(picture))
+    regular = "every r" in picture
+    assert "│" not in picture
+    assert regular or listed == prove(Choice(entry), 32).counts.total
+
+
+def test_ranks_that_all_differ_are_listed_one_by_one_beyond_the_detailed_sizes():
+    picture = drawn("allreduce", "rabenseifner", 20)
+    (choice,) = choose("allreduce", "rabenseifner")
+    assert len(MESSAGE.findall(picture)) == prove(choice, 20).counts.total
+
+
+@pytest.mark.parametrize("width", [60, 100, 140])
+@pytest.mark.parametrize("size", [3, 6, 40])
+def test_rounds_fit_the_width(size, width):
+    picture = drawn("allreduce", "rabenseifner", size, width=width)
+    rounds = picture[picture.index("s → t") :].splitlines()
+    assert max(map(len, rounds[3:])) <= width
+
+
+def test_costs_are_shares_of_the_vector():
+    picture = drawn("allreduce", "ring", 6)
+    assert re.search(r"10 +rounds on the critical path += \(S\+1\)\*\(p-1\)", picture)
+    assert re.search(r"5/3 n +bytes sent .*= 2\*n\*\(p-1\)/p", picture)
+
+
+def test_the_operands_stand_in_their_order():
+    """Rank 0 reduces what comes from rank 1 on its right, so 0 is written first both times."""
+    picture = drawn("allreduce", "recursive-doubling", 2)
+    assert "0 +← 1" in picture
+    assert "0 →+ 1" in picture
+
+
+def test_what_an_algorithm_cannot_do_is_refused():
+    with pytest.raises(UnsupportedError, match="power-of-two"):
+        drawn("allgather", "recursive-doubling", 6)
+
+
+def test_the_whole_picture():
+    assert (
+        drawn("reduce", "binomial", 3, root=1)
+        == """\
+reduce binomial, 3 ranks, root 1
+Halve the number of partial results every round.
+Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
+
+      2    rounds on the critical path      = L
+      1    messages sent per rank, at most  = 1*(p>1)
+      1 n  bytes sent per rank, at most     = n*(p>1)
+      2 n  bytes reduced per rank, at most  = n*L
+  p ranks, n bytes of the full vector, L = ⌈log2 p⌉ = 2
+
+one block: the whole vector
+operator: any; operands keep the order of the ranks, from the root on
+
+t +← s: t receives from s and reduces; s's operand stands right of t's
+│…│: a rank's blocks after the round; · nothing, digit: inputs reduced so far (hex), █ complete
+
+start              round 1            round 2
+   0 │1│              0 │1│              0 │1│
+   1 │1│              1 │2│  1 +← 2      1 │█│  1 +← 0
+   2 │1│              2 │1│              2 │1│"""
+    )

@@ -1,0 +1,234 @@
+"""The catalogue: what is entered where, how a choice is spelled, and what wrong spellings say."""
+
+import pytest
+
+from hpccoll import registry, verify
+from hpccoll.collectives import COLLECTIVES, collective
+from hpccoll.errors import UnsupportedError, UsageError
+from hpccoll.registry import Choice, Parameter, algorithm, catalogue, choose, find
+from hpccoll.schedule import Recv, Round, Send
+from hpccoll.shapes import Requirement, power_of_two
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ring", [{}]),
+        ("ring:segments=4", [{"segments": 4}]),
+        ("ring:segments=1..4", [{"segments": s} for s in (1, 2, 3, 4)]),
+        ("ring:segments=3..3", [{"segments": 3}]),
+        ("ring:segments=1..32*2", [{"segments": s} for s in (1, 2, 4, 8, 16, 32)]),
+        ("ring:segments=3..20*2", [{"segments": s} for s in (3, 6, 12)]),
+    ],
+)
+def test_choose_reads_names_numbers_and_ranges(text, expected):
+    assert [choice.parameters for choice in choose("allreduce", text)] == expected
+
+
+def several(rank, size, factors=(2, 3), chunks=1):
+    """Do nothing, with a list and a number as parameters."""
+    yield from ()
+
+
+def test_choose_combines_parameters_and_reads_lists(enter):
+    enter("allreduce", several, minimum={"factors": 2})
+    (choice,) = choose("allreduce", "several:factors=3x4")
+    assert choice.values == {"factors": (3, 4), "chunks": 1}
+    swept = choose("allreduce", "several:chunks=1..2:factors=2x2x2")
+    assert [choice.label for choice in swept] == [
+        "several:factors=2x2x2",
+        "several:chunks=2:factors=2x2x2",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["ring", "ring:segments=4", "rabenseifner", "several:chunks=2:factors=4x5"]
+)
+def test_label_is_the_spelling_that_chooses_the_same(enter, text):
+    enter("allreduce", several)
+    (choice,) = choose("allreduce", text)
+    assert choice.label == text
+    assert choose("allreduce", choice.label)[0].values == choice.values
+
+
+def test_label_leaves_defaults_out():
+    assert choose("allreduce", "ring:segments=1")[0].label == "ring"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rign", ["unknown allreduce algorithm 'rign'", "did you mean ring?", "rabenseifner, "]),
+        ("", ["unknown allreduce algorithm ''", "choose from"]),
+        ("zzz", ["unknown allreduce algorithm 'zzz' (choose from"]),
+        ("ring:segment=2", ["unknown parameter 'segment'", "did you mean segments?"]),
+        ("tree:radix=2", ["tree has no parameters, got 'radix'"]),
+        ("ring:segments=0", ["segments must be at least 1, got 0"]),
+        ("ring:segments=0..3", ["segments must be at least 1, got 0"]),
+        ("ring:segments=3x4", ["segments takes one number, got 3x4"]),
+        ("ring:segments", ["write parameters as name:key=value, got 'segments'"]),
+        ("ring:", ["write parameters as name:key=value, got ''"]),
+        ("ring:segments=", ["'' is not a number, a list (3x4) or a range (1..8)"]),
+        ("ring:segments=two", ["'two' is not a number"]),
+        ("ring:segments=-1", ["'-1' is not a number"]),
+        ("ring:segments=1.5", ["'1.5' is not a number"]),
+        ("ring:segments=4..1", ["the range 4..1 has no end or no values"]),
+        ("ring:segments=1..8*1", ["the range 1..8*1 has no end or no values"]),
+        ("ring:segments=1..8*0", ["the range 1..8*0 has no end or no values"]),
+        ("ring:segments=0..8*2", ["the range 0..8*2 has no end or no values"]),
+        ("ring:segments=2:segments=3", ["segments is given twice", "write a range"]),
+    ],
+)
+def test_wrong_spelling_is_answered_with_what_was_found_and_the_remedy(text, words):
+    with pytest.raises(UsageError) as error:
+        choose("allreduce", text)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (2, "factors takes a list such as 3x4, got 2"),
+        ((2, 1), "factors must be at least 2, got 1"),
+    ],
+)
+def test_list_parameter_checks_shape_and_every_number(value, message):
+    with pytest.raises(UsageError, match=message):
+        Parameter("factors", (2, 2), 2).check(value)
+
+
+def test_minimum_of_a_parameter_holds():
+    with pytest.raises(UsageError, match="radix must be at least 2, got 1"):
+        choose("allgather", "bruck:radix=1")
+
+
+def test_alias_finds_the_algorithm_and_its_own_name_is_the_label():
+    (choice,) = choose("allreduce", "halving-doubling")
+    assert choice.algorithm is find("allreduce", "rabenseifner")
+    assert choice.label == "rabenseifner"
+
+
+def test_unknown_collective_lists_the_valid_ones():
+    with pytest.raises(UsageError, match="did you mean allreduce") as error:
+        catalogue("allreduced")
+    assert all(name in str(error.value) for name in COLLECTIVES)
+
+
+@pytest.mark.parametrize("ask", ["schedule", "check"])
+def test_unmet_requirement_names_it_the_size_and_two_ways_out(ask):
+    choice = Choice(find("allgather", "recursive-doubling"))
+    with pytest.raises(UnsupportedError) as error:
+        choice.check(12) if ask == "check" else choice.schedule(0, 12)
+    message = str(error.value)
+    assert message.startswith("recursive-doubling needs a power-of-two number of ranks, got 12; use")
+    assert message.endswith(", or 8 ranks")
+    others = {a.name for a in catalogue("allgather")} - {"recursive-doubling"}
+    assert all(name in message for name in others)
+
+
+def test_requirement_that_no_smaller_size_meets_still_gives_a_message(enter):
+    choice = enter("allreduce", several, requires=Requirement("at least 5 ranks", lambda p: p > 4))
+    with pytest.raises(UnsupportedError, match=r"several needs at least 5 ranks, got 2; use --alg"):
+        choice.check(2)
+
+
+def test_power_of_two():
+    assert [p for p in range(1, 70) if power_of_two.met(p)] == [1, 2, 4, 8, 16, 32, 64]
+
+
+@pytest.mark.parametrize(
+    ("name", "aliases"),
+    [("ring", ()), ("halving_doubling", ()), ("new", ("ring",)), ("library", ()), ("all", ())],
+)
+def test_a_name_is_given_once(name, aliases):
+    def generate(rank, size):
+        """Do nothing."""
+
+    generate.__name__ = name
+    before = catalogue("allreduce")
+    with pytest.raises(ValueError, match="has an algorithm called .* already"):
+        algorithm("allreduce", rounds="0", sent="0", aliases=aliases)(generate)
+    assert catalogue("allreduce") == before
+
+
+def test_same_name_in_two_collectives_is_fine():
+    assert find("allreduce", "ring") is not find("allgather", "ring")
+
+
+def test_docstring_is_required():
+    def silent(rank, size):
+        yield from ()
+
+    with pytest.raises(ValueError, match="silent needs a docstring"):
+        algorithm("allreduce", rounds="0", sent="0")(silent)
+
+
+def test_parameter_without_a_default_is_refused():
+    def bare(rank, size, radix):
+        """Do nothing."""
+
+    with pytest.raises(ValueError, match="bare: radix needs a default"):
+        algorithm("allreduce", rounds="0", sent="0")(bare)
+
+
+def test_entry_has_a_summary_a_source_and_closed_forms(entry):
+    assert entry.summary.endswith(".")
+    # Imperative: a capitalised verb, and not its third person ("Passes …").
+    verb = entry.summary.split()[0]
+    assert verb[0].isupper()
+    assert not verb.endswith("s") or verb.endswith("ss")
+    assert "doi:" in entry.source or "arXiv:" in entry.source
+    assert all((entry.rounds, entry.messages, entry.sent, entry.reduced))
+    assert any(entry.supports(size) for size in range(2, 65))
+
+
+def direct(rank, size, burst=1):
+    """Send the own block to everybody, one peer per round.
+
+    References
+    ----------
+    Nobody, doi:10.0/0.
+    """
+    for shift in range(1, size):
+        to, source = (rank + shift) % size, (rank - shift) % size
+        yield Round(Send(to, rank), Recv(source, source))
+
+
+def test_one_decorated_function_is_known_everywhere(enter, call):
+    choice = enter("allgather", direct, rounds="p-1", sent="n*(p-1)/p")
+    entry = choice.algorithm
+    assert entry in catalogue("allgather")
+    assert entry in catalogue()
+    assert find("allgather", "direct") is entry
+    assert (entry.summary, entry.source) == (
+        "Send the own block to everybody, one peer per round.",
+        "Nobody, doi:10.0/0.",
+    )
+    assert [c.label for c in choose("allgather", "direct:burst=1..2")] == [
+        "direct",
+        "direct:burst=2",
+    ]
+    proofs = [verify.prove(*asked) for asked in verify.obligations(entry, range(1, 10))]
+    assert {proof.size for proof in proofs} == set(range(1, 10))
+    assert call(choice, 5, 13).right
+
+
+def test_entered_algorithms_leave_again(enter):
+    assert "direct" not in registry._ENTRIES["allgather"]
+
+
+def test_obligations_of_a_list_parameter_are_its_default(enter):
+    entry = enter("allreduce", several).algorithm
+    lists = {choice.values["factors"] for choice, _, _ in verify.obligations(entry, [4])}
+    assert lists == {(2, 3)}
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_contract_names_every_block_before_and_after(name, size):
+    contract = collective(name)
+    for root in range(size if contract.rooted else 1):
+        for windows in (contract.held, contract.wanted):
+            named = {b for rank in range(size) for b in windows(rank, size, root, size)}
+            assert named == set(range(size))
