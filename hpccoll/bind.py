@@ -145,7 +145,9 @@ class _Binder:
             for part in ranges(action.blocks)
             for block in part
         }
-        self.untouched = set(self.wanted) & set(self.held) - written
+        # In place they lie in the output already; a place there may still hold another's input.
+        if not self.layout.in_place:
+            self.untouched = set(self.wanted) & set(self.held) - written
         self._copy_home(sorted(self.untouched))
 
     def _copy_home(self, blocks: Iterable[int]) -> None:

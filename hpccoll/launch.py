@@ -6,12 +6,15 @@ Only the standard library is used here: every command of every rank comes throug
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from hpccoll.errors import UsageError
 
 OPEN_MPI = "Open MPI's mpirun"
 HYDRA = "mpiexec (Hydra)"
 SRUN = "srun"
+
+_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,11 @@ class Launch:
     local_size: int
     pmix: bool
     pmi: bool
+
+    @property
+    def crowded(self) -> bool:
+        """Tell whether this node has more ranks than the job may use cores here."""
+        return self.local_size > _cores()
 
 
 def detect(environment: Mapping[str, str] = os.environ) -> Launch:
@@ -61,6 +69,31 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch:
     if pmix:
         return read("a PMIx launcher", "PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_SIZE")
     return Launch(None, 0, 1, 1, pmix, pmi)
+
+
+def _cores() -> int:
+    """Return how many cores the whole job may use on this node.
+
+    A rank's own affinity may be its share only, so the launcher's counts: that of the nearest
+    ancestor which isn't part of the rank, that is, hasn't the rank's number in its environment.
+    """
+    if "SLURM_CPUS_ON_NODE" in os.environ and "SLURM_STEP_ID" in os.environ:
+        return int(os.environ["SLURM_CPUS_ON_NODE"])
+    try:
+        parent = os.getppid()
+        while _part_of_rank(parent):
+            parent = int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
+        return len(os.sched_getaffinity(parent))
+    except (OSError, ValueError):
+        return len(os.sched_getaffinity(0))
+
+
+def _part_of_rank(process: int) -> bool:
+    try:
+        variables = Path(f"/proc/{process}/environ").read_bytes()
+    except PermissionError:  # another user's: a daemon of the launcher
+        return False
+    return any(f"\0{name}=".encode() in b"\0" + variables for name in _RANK_VARIABLES)
 
 
 def check_library(launch: Launch, vendor: str, version: str) -> None:

@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from hpccoll.world import World
 
 WINNER = "*"
-_WIDTHS = (10, 24, 10, 21, 10, 10, 8, 8, 9, 7)
+_WIDTHS = (8, 22, 9, 18, 8, 8, 7, 7, 6, 7)
+_LEFT = 1
+_GAP = " "
 _TITLES = (
     "bytes",
     "algorithm",
     "median us",
-    "95 % interval us",
-    "p99 us",
-    "max us",
+    "95 % interval",
+    "p99",
+    "max",
     "algbw",
     "busbw",
-    "t/library",
+    "t/lib",
     "check",
 )
 
@@ -39,30 +41,38 @@ def header(request: "Request", world: "World") -> str:
         f"{world.size} rank{'s' * (world.size > 1)} on {world.nodes} node{'s' * (world.nodes > 1)}"
     )
     lines = [
-        f"{collective.name}, {request.dtype.name}{operator}, {place}, {ranks}, {world.library}, "
-        f"threads {world.thread_level}",
-        f"bytes: {collective.bytes_are}; a sample: one call's time on the slowest rank",
-        f"algbw, busbw: GB/s (1e9 bytes/s) of the median, busbw = algbw * {collective.busbw}; "
-        "t/library: median / library's median, below 1 is faster",
+        f"{collective.name}, {request.dtype.name}{operator}, {place}, {ranks}",
+        f"{world.library}, threads: {world.thread_level} ({world.thread_reason})",
+        f"bytes  {collective.bytes_are}",
+        "times  us; a sample is one call on its slowest rank, after a barrier",
+        f"algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * {collective.busbw}",
+        "t/lib  median divided by the library's: below 1 is faster than the library",
     ]
     if request.in_place:
         lines.append(f"in place: {collective.in_place}")
     if request.choices:
         lines.append(
-            "hpccoll's algorithms run in the python engine here: at small sizes most of their time "
-            "is the interpreter's"
+            "note   hpccoll's algorithms run in the python engine: at small sizes most of their\n"
+            "       time is the interpreter's"
         )
     if world.oversubscribed:
-        lines.append(f"{world.oversubscribed}, so they wait in turn: compare ratios, not times")
+        lines.append(
+            f"note   {world.oversubscribed}: ranks wait for their turn, so compare ratios only"
+        )
+    if world.size == 1:
+        lines.append(
+            "note   one rank sends nothing; to start more: "
+            f"mpirun -n 4 hpccoll bench {collective.name}"
+        )
     return "\n".join([*lines, "", _row(_TITLES), _row(["-" * width for width in _WIDTHS])])
 
 
 def _row(cells: Sequence[str]) -> str:
     parts = [
-        cell.ljust(width) if column == 1 else cell.rjust(width)
+        cell.ljust(width) if column == _LEFT else cell.rjust(width)
         for column, (cell, width) in enumerate(zip(cells, _WIDTHS, strict=True))
     ]
-    return "  ".join(parts).rstrip()
+    return _GAP.join(parts).rstrip()
 
 
 def group(request: "Request", world: "World", measured: Sequence["Measurement"]) -> str:
@@ -75,7 +85,7 @@ def group(request: "Request", world: "World", measured: Sequence["Measurement"])
         ratio = f"{times.p50 / library.latency.p50:.2f}" if library else "-"
         interval = "-"
         if times.ci_low is not None and times.ci_high is not None:
-            interval = f"{_us(times.ci_low)} .. {_us(times.ci_high)}"
+            interval = f"{_us(times.ci_low)} - {_us(times.ci_high)}"
         mark = f" {WINNER}" if entry is best else ""
         root = f" root {entry.message.root}" if len(request.roots(world.size)) > 1 else ""
         rows.append(
@@ -87,8 +97,8 @@ def group(request: "Request", world: "World", measured: Sequence["Measurement"])
                     interval,
                     _us(times.p99),
                     _us(times.max),
-                    f"{algbw:.3f}",
-                    f"{busbw:.3f}",
+                    _figures(algbw),
+                    _figures(busbw),
                     ratio,
                     entry.check,
                 )
@@ -98,8 +108,14 @@ def group(request: "Request", world: "World", measured: Sequence["Measurement"])
 
 
 def _us(seconds: float) -> str:
-    microseconds = seconds * 1e6
-    return f"{microseconds:.{2 if microseconds < 100 else 1 if microseconds < 1000 else 0}f}"
+    return _figures(seconds * 1e6)
+
+
+def _figures(value: float) -> str:
+    """Write a number with three figures, or all of those before the point."""
+    if value >= 100 or not value:
+        return f"{value:.0f}"
+    return f"{value:#.3g}" if value >= 0.001 else f"{value:.0e}"
 
 
 def _library(measured: Iterable["Measurement"]) -> "Measurement | None":

@@ -103,7 +103,7 @@ def start(launch: Launch) -> World:
     """
     import mpi4py
 
-    crowded = launch.local_size > len(os.sched_getaffinity(0))
+    crowded = launch.crowded
     mpi4py.rc.thread_level = "multiple" if crowded else "funneled"
     mpi4py.rc.initialize = False
     from mpi4py import MPI

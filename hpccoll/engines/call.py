@@ -10,7 +10,7 @@ class Call(Protocol):
     """Name of the engine, as it stands in the record."""
 
     function: str
-    """What is called: the plan's engine, or the library's function."""
+    """The library's functions that it calls."""
 
     def __call__(self) -> None:
         """Perform the collective once."""

@@ -21,7 +21,7 @@ class PythonCall:
     """
 
     engine = "python"
-    function = "plan"
+    function = "MPI_Isend, MPI_Irecv"
 
     def __init__(
         self, plan: Plan, spaces: Sequence[Array], operator: Operator, comm: "MPI.Comm"

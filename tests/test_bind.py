@@ -1,0 +1,472 @@
+"""Binding: the data of every plan, where blocks live, and what must not be copied or touched."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hpccoll import bind as binding
+from hpccoll import verify
+from hpccoll.bind import bind
+from hpccoll.engines import loopback
+from hpccoll.layout import INPUT, Message
+from hpccoll.plan import Copy, PostRecv, PostSend, Reduce, Wait, check_in_flight, reads, writes
+from hpccoll.registry import Choice, choose, find
+from hpccoll.schedule import DATA, LEFT, RIGHT, Combine, Recv, Round, Send, ranges, span
+from hpccoll.schedule import Copy as CopyBlocks
+from hpccoll.schedule import Reduce as ReduceBlocks
+
+SIZES = [*range(1, 10), 16, 17]
+
+
+def only(text, of="allreduce"):
+    (choice,) = choose(of, text)
+    return choice
+
+
+def roots(entry, size):
+    return sorted({0, 1, size - 1} & set(range(size))) if entry.collective.rooted else [0]
+
+
+def counts(size):
+    return sorted({0, 1, size - 1, size, 3 * size + 1, 1000})
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
+def test_plans_give_the_defined_result(entry, in_place, call):
+    for size in filter(entry.supports, SIZES):
+        for choice in verify.variants(entry, size):
+            if size > 9 and choice.parameters:
+                continue
+            for root in roots(entry, size):
+                for count in counts(size):
+                    found = call(choice, size, count, root, in_place)
+                    assert found.right, (choice.label, size, root, count)
+
+
+def spaces(plan):
+    return (plan.layout.input, plan.layout.output, plan.scratch)
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
+def test_plans_stay_inside_their_spaces_and_never_write_the_input(entry, in_place):
+    for size in filter(entry.supports, SIZES):
+        for root in roots(entry, size):
+            for count in counts(size):
+                message = Message(count, 4, root, in_place)
+                for rank in range(size):
+                    plan = bind(Choice(entry), rank, size, message)
+                    for step in plan.instructions:
+                        for region in (*reads(step), *writes(step)):
+                            end = region.offset + region.count
+                            assert 0 <= region.offset <= end <= spaces(plan)[region.space]
+                        assert not any(r.space == INPUT and r.count for r in writes(step))
+
+
+def test_reductions_overlap_their_operands_wholly_or_not_at_all(entry):
+    # A kernel that works in vectors may not see a result shifted against its operand.
+    for size in filter(entry.supports, SIZES):
+        for rank in range(size):
+            for step in bind(Choice(entry), rank, size, Message(3 * size + 1, 8)).instructions:
+                if isinstance(step, Reduce):
+                    assert step.left.count == step.right.count == step.into.count > 0
+                    for operand in (step.left, step.right):
+                        assert operand == step.into or not operand.overlaps(step.into)
+
+
+def test_both_ends_of_every_message_agree_in_order_and_length(entry):
+    for size in filter(entry.supports, SIZES):
+        for count in counts(size):
+            ends = {PostSend: {}, PostRecv: {}}
+            for rank in range(size):
+                for step in bind(Choice(entry), rank, size, Message(count, 4096)).instructions:
+                    if isinstance(step, PostSend | PostRecv):
+                        pair = (rank, step.peer) if isinstance(step, PostSend) else (step.peer, rank)
+                        queue = ends[type(step)].setdefault((*pair, step.channel), [])
+                        queue.append(step.region.count)
+            assert ends[PostSend] == ends[PostRecv]
+            # Every block is named, so what has no elements isn't sent.
+            assert all(all(lengths) for lengths in ends[PostSend].values())
+
+
+def test_waits_complete_every_message_once_and_slots_are_few(entry):
+    for rank in range(8):
+        plan = bind(Choice(entry), rank, 8, Message(40, 8))
+        posted = [m.slot for m in plan.instructions if isinstance(m, PostSend | PostRecv)]
+        waited = [s for m in plan.instructions if isinstance(m, Wait) for s in m.slots]
+        assert Counter(posted) == Counter(waited)
+        assert plan.slots == max(posted) + 1
+
+
+# No copies, no scratch
+
+
+@pytest.mark.parametrize("name", ["ring", "rabenseifner", "recursive-doubling"])
+def test_allreduce_of_two_ranks_copies_nothing_and_needs_no_scratch(name):
+    for rank in range(2):
+        plan = bind(only(name), rank, 2, Message(1000, 4))
+        assert not any(isinstance(step, Copy) for step in plan.instructions)
+        assert plan.scratch == plan.packed == 0
+
+
+@pytest.mark.parametrize("segments", [1, 3])
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_ring_allreduce_copies_nothing_and_needs_no_scratch(size, segments):
+    for rank in range(size):
+        plan = bind(only(f"ring:segments={segments}"), rank, size, Message(1000, 4))
+        assert plan.scratch == 0
+        assert not any(isinstance(step, Copy) for step in plan.instructions)
+
+
+@pytest.mark.parametrize("size", [4, 7, 16])
+def test_allgather_copies_the_own_block_once_and_no_more(entry, size):
+    if entry.collective.name != "allgather" or not entry.supports(size):
+        return
+    count = 100_000 * size
+    for rank in range(size):
+        plan = bind(Choice(entry), rank, size, Message(count, 4))
+        copied = sum(step.into.count for step in plan.instructions if isinstance(step, Copy))
+        assert (copied, plan.scratch) == (count // size, 0)
+
+
+def test_one_rank_only_copies_its_input_and_in_place_does_nothing(entry):
+    for in_place in (False, True):
+        plan = bind(Choice(entry), 0, 1, Message(10, 8, in_place=in_place))
+        copies = 0 if in_place or entry.collective.one_buffer else 1
+        assert [type(step) for step in plan.instructions] == [Copy] * copies
+
+
+def test_first_reduction_reads_the_input_where_it_lies():
+    plan = bind(only("ring"), 0, 4, Message(16, 8))
+    first = next(step for step in plan.instructions if isinstance(step, Reduce))
+    assert INPUT in (first.left.space, first.right.space)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("name", ["binomial", "rabenseifner"])
+def test_ranks_that_are_not_the_root_of_a_reduce_have_no_output(name, in_place):
+    for rank in range(5):
+        layout = bind(only(name, "reduce"), rank, 5, Message(10, 8, 3, in_place)).layout
+        assert (layout.output, layout.result.count) == ((10, 10) if rank == 3 else (0, 0))
+        assert layout.in_place == (in_place and rank == 3)
+        assert layout.input == (0 if layout.in_place else 10)
+
+
+# Empty messages and signals
+
+
+def empty_and_signal(rank, size):
+    """Pass a token around, then the blocks."""
+    left, right = (rank - 1) % size, (rank + 1) % size
+    yield Round(Send(right, channel=1), Recv(left, channel=1))
+    for step in range(1, size):
+        yield Round(Send(right, (rank - step + 1) % size), Recv(left, (rank - step) % size))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_empty_messages_are_dropped_and_signals_are_sent(enter, call, count):
+    size = 4
+    choice = enter("allgather", empty_and_signal, rounds="p", sent="n*(p-1)/p")
+    verify.prove(choice, size)
+    found = call(choice, size, count)
+    assert found.right
+    for plan in found.plans:
+        posts = [m for m in plan.instructions if isinstance(m, PostSend)]
+        assert [m.region.count for m in posts if m.channel == 1] == [0]
+    sent = [m for p in found.plans for m in p.instructions if isinstance(m, PostSend)]
+    assert sum(m.channel == 0 for m in sent) == count * (size - 1)
+
+
+# Packing
+
+
+@pytest.mark.parametrize(("of", "name"), [("allgather", "bruck"), ("allreduce", "circulant")])
+@pytest.mark.parametrize("size", [5, 7, 9])
+def test_messages_that_wrap_around_are_packed_when_small_and_split_when_large(
+    of, name, size, call
+):
+    count = 4 * size
+    small, large = (call(only(name, of), size, count, itemsize=i) for i in (8, 1 << 20))
+    assert small.right
+    assert large.right
+
+    def sends(found):
+        return sum(isinstance(m, PostSend) for p in found.plans for m in p.instructions)
+
+    named = sum(
+        isinstance(action, Send) and len(ranges(action.blocks)) > 1
+        for rank in range(size)
+        for step in only(name, of).schedule(rank, size)
+        for action in step.actions
+    )
+    assert sends(large) == sends(small) + named
+    assert any(plan.packed for plan in small.plans)
+    if of == "allgather":
+        assert not any(plan.packed for plan in large.plans)
+
+
+@pytest.mark.parametrize(("excess", "lengths"), [(0, [1, 2]), (1, [1, 1, 1])])
+def test_pack_limit_is_in_bytes_of_the_message(excess, lengths):
+    # The last message of rank 3 is of blocks 3 and 0, which don't lie side by side.
+    itemsize = binding.PACK_BYTES // 2 + excess
+    plan = bind(only("bruck", "allgather"), 3, 4, Message(4, itemsize))
+    sent = [m.region.count for m in plan.instructions if isinstance(m, PostSend)]
+    assert sent == lengths
+
+
+def test_segments_cut_blocks_and_reduce_the_same():
+    size, count = 4, 48
+    plain = bind(only("ring"), 1, size, Message(count, 8))
+    cut = bind(only("ring:segments=3"), 1, size, Message(count, 8))
+
+    def lengths(plan, kind):
+        return [
+            (step.into if kind is Reduce else step.region).count
+            for step in plan.instructions
+            if isinstance(step, kind)
+        ]
+
+    assert lengths(plain, PostSend) == [12] * 6
+    assert lengths(cut, PostSend) == [4] * 9 + [12] * 3
+    assert lengths(cut, Reduce) == [4] * 9
+
+
+# Exchange of one name, scratch buffers, several writers of one round
+
+
+def exchange_all(rank, size):
+    """Give away everything, get it back, and keep the original in scratch."""
+    peer = 1 - rank
+    yield Round(CopyBlocks(0, 1, DATA))
+    yield Round(Send(peer, 0), Recv(peer, 0))
+    yield Round(ReduceBlocks(0, DATA, 1, LEFT if rank == 0 else RIGHT))
+
+
+def tripling(rank, size):
+    """Receive from two others into scratch and reduce in the order of the ranks."""
+    distance = 1
+    while distance < size:
+        digit = rank // distance % 3
+        base = rank - digit * distance
+        group = [base + d * distance for d in range(3)]
+        yield Round(
+            *(Send(peer, 0) for peer in group if peer != rank),
+            *(Recv(peer, 0, buffer=1 + d) for d, peer in enumerate(group) if peer != rank),
+        )
+        yield Round(
+            CopyBlocks(0, 1 + digit, DATA),
+            CopyBlocks(0, DATA, 1),
+            ReduceBlocks(0, DATA, 2, RIGHT),
+            ReduceBlocks(0, DATA, 3, RIGHT),
+        )
+        distance *= 3
+
+
+def two_ports(rank, size):
+    """Combine from two peers in one round, in pieces that overlap differently."""
+    a, b = (rank + 1) % 3, (rank + 2) % 3
+    yield Round(
+        Send(a, (0, 2)), Send(b, 0), Send(b, 2), Combine(b, (0, 2)), Combine(a, 0), Combine(a, 2)
+    )
+    yield Round(Send(a, 1), Send(b, 1), Combine(a, 1), Combine(b, 1))
+
+
+def copied_over(rank, size):
+    """Overwrite DATA with a copy of itself in the round that combines into it."""
+    yield Round(CopyBlocks(range(2), 1, DATA))
+    yield Round(Send(1 - rank, range(2)), CopyBlocks(0, DATA, 1), Combine(1 - rank, range(2)))
+
+
+def reduced_first(rank, size):
+    """Reduce from scratch into a block in the round that combines into it, too."""
+    a, b = (rank + 1) % 3, (rank + 2) % 3
+    yield Round(Send(a, 0), Recv(b, 0, buffer=1))
+    yield Round(Send(b, 0), ReduceBlocks(0, DATA, 1), Combine(a, 0))
+
+
+def received_and_combined(rank, size):
+    """Receive a block and combine into it in one round: the receive lands first."""
+    if rank == 0:
+        yield Round(Send(2, 0))
+        yield Round(Recv(2, 0))
+    elif rank == 1:
+        yield Round(Send(2, 0))
+        yield Round(Recv(2, 0))
+    else:
+        yield Round(CopyBlocks(0, 1, DATA))
+        yield Round(Combine(1, 0, RIGHT), Recv(0, 0))
+        yield Round(ReduceBlocks(0, DATA, 1, RIGHT))
+        yield Round(Send(0, 0), Send(1, 0))
+
+
+def strided(rank, size):
+    """Name every other block."""
+    for first in range(2):
+        names = range(first, 4, 2)
+        yield Round(Send(1 - rank, names), Combine(1 - rank, names))
+
+
+AD_HOC = [
+    (exchange_all, 2, {"blocks": 1, "rounds": "1", "sent": "n", "reduced": "n"}),
+    (
+        tripling,
+        9,
+        {"blocks": 1, "rounds": "2", "messages": "4", "sent": "4*n", "reduced": "4*n"},
+    ),
+    (
+        two_ports,
+        3,
+        {"rounds": "2", "messages": "5", "sent": "2*n", "reduced": "2*n", "same_bits": False},
+    ),
+    (copied_over, 2, {"rounds": "1", "sent": "n", "reduced": "n"}),
+    (reduced_first, 3, {"blocks": 1, "rounds": "2", "sent": "2*n", "reduced": "2*n"}),
+    (
+        received_and_combined,
+        3,
+        {"blocks": 1, "rounds": "2", "messages": "2", "sent": "2*n", "reduced": "2*n"},
+    ),
+    (strided, 2, {"blocks": 4, "rounds": "2", "sent": "n", "reduced": "n"}),
+]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(
+    ("generate", "size", "declared"), AD_HOC, ids=[case[0].__name__ for case in AD_HOC]
+)
+def test_corners_of_the_vocabulary_are_proven_and_right(
+    enter, call, generate, size, declared, in_place
+):
+    ordered = generate in (exchange_all, tripling)
+    free = generate is reduced_first
+    choice = enter(
+        "allreduce",
+        generate,
+        commutative=not ordered,
+        **({"same_bits": False} if free else {}) | declared,
+    )
+    verify.prove(choice, size)
+    for count in (1, 2, size, 25):
+        assert call(choice, size, count, in_place=in_place).right
+
+
+def test_scratch_is_claimed_again_after_its_last_use():
+    # Every round receives into scratch; while one part is reduced, the next message may arrive.
+    for size in (4, 64):
+        plan = bind(only("recursive-doubling"), 0, size, Message(1024, 8, in_place=True))
+        assert plan.scratch == 2 * 1024
+
+
+# Schedules made at random: the binder against the definition of a round
+
+
+def random_schedule(rng, size, grid, number):
+    """Return every rank's rounds; all ranks write their rounds at the same time."""
+    steps = [[[] for _ in range(number)] for _ in range(size)]
+    for now in range(number):
+        landing = [set() for _ in range(size)]
+        for _ in range(int(rng.integers(0, 2 * size))):
+            a, b = map(int, rng.choice(size, 2, replace=False))
+            count = int(rng.integers(1, grid + 1))
+            names = span(int(rng.integers(grid)), count, grid)
+            named = {block for part in names for block in part}
+            source, target, channel = (int(x) for x in rng.integers(0, [2, 2, 2]))
+            combine = rng.random() < 0.5
+            if not combine and {(target, block) for block in named} & landing[b]:
+                combine = True
+            if not combine:
+                landing[b] |= {(target, block) for block in named}
+            side = LEFT if rng.random() < 0.5 else RIGHT
+            steps[a][now].append(Send(b, names, source, channel))
+            steps[b][now].append(
+                Combine(a, names, side, target, channel)
+                if combine
+                else Recv(a, names, target, channel)
+            )
+        for rank in range(size):
+            for _ in range(int(rng.integers(0, 2))):
+                into = int(rng.integers(2))
+                names = span(int(rng.integers(grid)), int(rng.integers(1, grid + 1)), grid)
+                local = ReduceBlocks if rng.random() < 0.5 else CopyBlocks
+                steps[rank][now].insert(
+                    int(rng.integers(len(steps[rank][now]) + 1)), local(names, into, 1 - into)
+                )
+    start = Round(CopyBlocks(range(grid), 1, DATA))
+    return [[start, *(Round(*actions) for actions in ranked)] for ranked in steps]
+
+
+def interpret(schedules, vectors, grid):
+    """Run rounds as they are defined, on whole vectors, and return every rank's DATA."""
+    size, count = vectors.shape
+    buffers = [[vector.copy(), np.zeros_like(vector)] for vector in vectors]
+
+    def slices(names):
+        return [slice(count * b // grid, count * (b + 1) // grid) for part in names for b in part]
+
+    for steps in zip(*schedules, strict=True):
+        queues = {}
+        for rank, step in enumerate(steps):
+            for action in step.actions:
+                if isinstance(action, Send):
+                    data = [buffers[rank][action.buffer][s].copy() for s in slices(action.blocks)]
+                    queues.setdefault((rank, action.peer, action.channel), []).append(data)
+        for rank, step in enumerate(steps):
+            got = {
+                id(action): queues[action.peer, rank, action.channel].pop(0)
+                for action in step.actions
+                if isinstance(action, Recv | Combine)
+            }
+            ordered = sorted(step.actions, key=lambda action: not isinstance(action, Recv))
+            for action in ordered:
+                if isinstance(action, Send):
+                    continue
+                into = buffers[rank][getattr(action, "into", getattr(action, "buffer", DATA))]
+                places = slices(ranges(action.blocks))
+                if isinstance(action, Recv | Combine):
+                    operands = got[id(action)]
+                else:
+                    operands = [buffers[rank][action.source][s].copy() for s in places]
+                for place, operand in zip(places, operands, strict=True):
+                    if isinstance(action, Recv | CopyBlocks):
+                        into[place] = operand
+                    elif action.side == LEFT:
+                        into[place] = operand - into[place]
+                    else:
+                        into[place] = into[place] - operand
+    return [data for data, _ in buffers]
+
+
+@pytest.mark.parametrize("of", ["allreduce", "reduce", "reduce-scatter"])
+@pytest.mark.parametrize("seed", range(60))
+def test_random_schedules_give_what_the_definition_of_a_round_gives(enter, of, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(2, 5))
+    schedules = random_schedule(rng, size, size, int(rng.integers(1, 6)))
+    monkeypatch.setattr(binding, "PACK_BYTES", int(rng.choice([0, 40, 8192])))
+
+    def made_at_random(rank, size):
+        yield from schedules[rank]
+
+    choice = enter(of, made_at_random)
+    for count in (1, size, 7 * size + 3):
+        for in_place in (False, True):
+            vectors = rng.integers(1, 1 << 30, (size, count))
+            plans = [bind(choice, r, size, Message(count, 8, 0, in_place)) for r in range(size)]
+            for plan in plans:
+                check_in_flight(plan)
+            inputs = [vector.copy() for vector in vectors]
+            for data in inputs:
+                data.flags.writeable = False
+            outputs = loopback.run(plans, inputs, np.subtract)
+            for rank, data in enumerate(interpret(schedules, vectors, size)):
+                result = plans[rank].layout.result.count
+                start = plans[rank].layout.result_start
+                np.testing.assert_array_equal(
+                    outputs[rank][:result], data[start : start + result]
+                )
+
+
+def test_plan_is_bound_for_the_algorithms_size_only():
+    from hpccoll.errors import UnsupportedError
+
+    with pytest.raises(UnsupportedError):
+        bind(Choice(find("allgather", "recursive-doubling")), 0, 6, Message(6, 8))
