@@ -30,6 +30,8 @@ class Collective:
         Bus bandwidth divided by algorithm bandwidth, a closed form in p (as nccl-tests defines it).
     in_place
         What ``--in-place`` means, in words.
+    baseline
+        The MPI function that it is compared with: where all ranks' blocks are equal, and where not.
     one_buffer
         The call has a single buffer, so it is always in place.
     """
@@ -41,8 +43,15 @@ class Collective:
     bytes_are: str
     busbw: str
     in_place: str
+    baseline: tuple[str, str]
     rooted: bool = False
     one_buffer: bool = False
+
+    @property
+    def baselines(self) -> str:
+        """Return the baseline in words."""
+        even, uneven = self.baseline
+        return even if even == uneven else f"{even}, or {uneven} where p doesn't divide the count"
 
     @property
     def reduces(self) -> bool:
@@ -73,6 +82,7 @@ COLLECTIVES = {
             bytes_are="bytes of one rank's vector",
             busbw="2*(p-1)/p",
             in_place="input and result share one buffer (MPI_IN_PLACE)",
+            baseline=("MPI_Allreduce", "MPI_Allreduce"),
         ),
         Collective(
             "reduce-scatter",
@@ -82,6 +92,7 @@ COLLECTIVES = {
             bytes_are="bytes of one rank's whole input vector; its result is 1/p of that",
             busbw="(p-1)/p",
             in_place="the input's buffer receives the result block at its start (MPI_IN_PLACE)",
+            baseline=("MPI_Reduce_scatter_block", "MPI_Reduce_scatter"),
         ),
         Collective(
             "allgather",
@@ -91,6 +102,7 @@ COLLECTIVES = {
             bytes_are="bytes of the whole gathered vector; each rank contributes 1/p of that",
             busbw="(p-1)/p",
             in_place="the contribution already lies at its place in the result (MPI_IN_PLACE)",
+            baseline=("MPI_Allgather", "MPI_Allgatherv"),
         ),
         Collective(
             "bcast",
@@ -100,6 +112,7 @@ COLLECTIVES = {
             bytes_are="bytes of the root's vector",
             busbw="1",
             in_place="always: a broadcast has one buffer",
+            baseline=("MPI_Bcast", "MPI_Bcast"),
             rooted=True,
             one_buffer=True,
         ),
@@ -111,6 +124,7 @@ COLLECTIVES = {
             bytes_are="bytes of one rank's vector",
             busbw="1",
             in_place="the root's input and result share one buffer (MPI_IN_PLACE at the root)",
+            baseline=("MPI_Reduce", "MPI_Reduce"),
             rooted=True,
         ),
     )

@@ -67,6 +67,7 @@ def run_record(request: "Request", world: "World", launch: "Launch") -> Record:
         "sync": "MPI_Barrier before every call",
         "sample": "time of one call on the slowest rank",
         "bytes_are": request.collective.bytes_are,
+        "baseline": request.collective.baselines,
         "busbw_factor": request.collective.busbw,
         "in_place_means": request.collective.in_place,
         "environment": relevant_environment(os.environ),

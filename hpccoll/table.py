@@ -46,7 +46,7 @@ def header(request: "Request", world: "World") -> str:
         f"bytes  {collective.bytes_are}",
         "times  us; a sample is one call on its slowest rank, after a barrier",
         f"algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * {collective.busbw}",
-        "t/lib  median divided by the library's: below 1 is faster than the library",
+        f"t/lib  median divided by that of {collective.baselines}: below 1 is faster",
     ]
     if request.in_place:
         lines.append(f"in place: {collective.in_place}")

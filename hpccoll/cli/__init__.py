@@ -31,18 +31,18 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "terminal_width": 100},
 )
 @click.version_option(__version__)
 def cli() -> None:
-    r"""Compare, prove and measure MPI collective algorithms.
+    """Compare, prove and measure MPI collective algorithms.
 
     \b
     mpirun -n 4 hpccoll bench allreduce   which algorithm is fastest here, at every size
     hpccoll list allreduce                the algorithms there are
     hpccoll show ring -p 6                what an algorithm does, round by round
     hpccoll verify -p 1:64                the proof that all of them are right
-    """
+    """  # noqa: D301 - click reads the backspace as "don't wrap"
 
 
 def main() -> None:

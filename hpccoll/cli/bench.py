@@ -7,7 +7,8 @@ import click
 from hpccoll.collectives import COLLECTIVES
 
 _MEANINGS = "\n\n".join(
-    f"\b\n{c.name}\n  size: {c.bytes_are}\n  in place: {c.in_place}" for c in COLLECTIVES.values()
+    f"\b\n{c.name}\n  size: {c.bytes_are}\n  in place: {c.in_place}\n  library: {c.baselines}"
+    for c in COLLECTIVES.values()
 )
 
 _EPILOG = f"""\b

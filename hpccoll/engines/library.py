@@ -37,7 +37,7 @@ class LibraryCall:
         from mpi4py import MPI
 
         blocks = Partition(message.count, comm.size)
-        self.function = function(collective, blocks.even)
+        self.function = collective.baseline[not blocks.even]
         counts = [blocks.size(rank) for rank in range(comm.size)]
         source: Any = MPI.IN_PLACE if place.in_place else spaces[0]
         target = spaces[1]
@@ -62,15 +62,3 @@ class LibraryCall:
     def position(self) -> str:
         """Say which function the call is in."""
         return f"inside {self.function}"
-
-
-def function(collective: Collective, even: bool) -> str:
-    """Return the name of the MPI function that is the baseline of `collective`."""
-    regular, irregular = {
-        "allreduce": ("MPI_Allreduce", "MPI_Allreduce"),
-        "reduce-scatter": ("MPI_Reduce_scatter_block", "MPI_Reduce_scatter"),
-        "allgather": ("MPI_Allgather", "MPI_Allgatherv"),
-        "bcast": ("MPI_Bcast", "MPI_Bcast"),
-        "reduce": ("MPI_Reduce", "MPI_Reduce"),
-    }[collective.name]
-    return regular if even else irregular
