@@ -46,7 +46,8 @@ def header(request: "Request", world: "World") -> str:
         f"bytes  {collective.bytes_are}",
         "times  us; a sample is one call on its slowest rank, after a barrier",
         f"algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * {collective.busbw}",
-        f"t/lib  median divided by that of {collective.baselines}: below 1 is faster",
+        f"lib    the MPI library's {collective.baselines}",
+        "t/lib  median divided by the library's: below 1 is faster than the library",
     ]
     if request.in_place:
         lines.append(f"in place: {collective.in_place}")
@@ -115,7 +116,7 @@ def _figures(value: float) -> str:
     """Write a number with three figures, or all of those before the point."""
     if value >= 100 or not value:
         return f"{value:.0f}"
-    return f"{value:#.3g}" if value >= 0.001 else f"{value:.0e}"
+    return f"{value:#.3g}" if value >= 0.001 else f"{value:.4f}"
 
 
 def _library(measured: Iterable["Measurement"]) -> "Measurement | None":
