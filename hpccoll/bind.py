@@ -356,7 +356,7 @@ def _joined(regions: Iterable[Region]) -> list[Region]:
     for region in regions:
         last = joined[-1] if joined else None
         if last and (last.space, last.offset + last.count) == (region.space, region.offset):
-            joined[-1] = replace(last, count=last.count + region.count)
+            joined[-1] = Region(last.space, last.offset, last.count + region.count)
         elif region.count:
             joined.append(region)
     return joined
@@ -371,13 +371,15 @@ def _cut(whole: Region, like: Sequence[Region]) -> list[Region]:
     """Cut a region into consecutive pieces of the sizes of `like`."""
     pieces, offset = [], whole.offset
     for region in like:
-        pieces.append(replace(whole, offset=offset, count=region.count))
+        pieces.append(Region(whole.space, offset, region.count))
         offset += region.count
     return pieces
 
 
 def _aligned(*lists: Sequence[Region]) -> list[tuple[Region, ...]]:
     """Cut lists of regions of the same total size at each other's borders."""
+    if all(len(regions) == 1 for regions in lists):
+        return [tuple(regions[0] for regions in lists)]
     borders: set[int] = set()
     for regions in lists:
         total = 0
@@ -391,7 +393,7 @@ def _aligned(*lists: Sequence[Region]) -> list[tuple[Region, ...]]:
             end = position + region.count
             cuts = sorted({position, *(b for b in borders if position < b < end), end})
             pieces += [
-                replace(region, offset=region.offset + low - position, count=high - low)
+                Region(region.space, region.offset + low - position, high - low)
                 for low, high in pairwise(cuts)
             ]
             position = end
@@ -445,6 +447,8 @@ def _placed(instruction: Instruction, offsets: dict[int, int]) -> Instruction:
         return Region(SCRATCH, offsets[region.space] + region.offset, region.count)
 
     if isinstance(instruction, Wait):
+        return instruction
+    if all(region.space <= SCRATCH for region in (*reads(instruction), *writes(instruction))):
         return instruction
     if isinstance(instruction, PostSend | PostRecv):
         return replace(instruction, region=placed(instruction.region))

@@ -6,7 +6,7 @@ each role occurs once, so the exact result follows from i alone, independently o
 and without anybody's data: a missing or doubled rank, a swapped or stale block, and data from
 another call all change it. Terms are small integers, so sums are exact in the element type
 whatever their order; products are of powers of two, with the terms as exponents. Where a type is
-too narrow for that many ranks, only some roles have a term other than zero.
+too narrow for that many ranks, only some roles have a term of their own.
 """
 
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class Pattern:
 
     @cached_property
     def _active(self) -> int:
-        """How many roles have a term other than zero."""
+        """How many roles have a term of their own."""
         if 2 * self.size * (self.size if self._adds else 1) <= self._limit:
             return self.size
         most = isqrt(self._limit // 2) if self._adds else self._limit // 2
@@ -105,7 +105,9 @@ class Pattern:
         """Return elements `start` to `stop` of the full vector of `rank`."""
         base = self._base(start, stop)
         role = (np.arange(start, stop) + base + rank) % self.size
-        terms = np.where(role < self._active, base + role, 0)
+        # An idle role must not be the smallest term, or a minimum would hang on no rank.
+        idle = base + self._active - 1 if self.operator.name == "min" else 0
+        terms = np.where(role < self._active, base + role, idle)
         return self._values(terms)
 
     def expected(self, start: int, stop: int) -> Array:
@@ -113,9 +115,9 @@ class Pattern:
         if self.collective.contributors != ALL:
             return self._contributed(start, stop)
         base = self._base(start, stop)
-        active, idle = self._active, self._active < self.size
+        active = self._active
         if self.operator.name == "min":
-            return self._values(np.zeros_like(base) if idle else base)
+            return self._values(base)
         if self.operator.name == "max":
             return self._values(base + active - 1)
         return self._values(active * base + active * (active - 1) // 2)
@@ -141,7 +143,8 @@ class Pattern:
 
     def fill(self, rank: int, place: Layout, spaces: list[Array]) -> None:
         """Write the input of `rank` into its buffers, and a wrong value everywhere else."""
-        spaces[1].fill(self._poison)
+        for space in spaces[1:]:
+            space.fill(self._poison)
         region = place.held
         for low in range(0, region.count, CHUNK):
             high = min(low + CHUNK, region.count)

@@ -25,6 +25,8 @@ class Launch:
     ----------
     launcher
         In words, or None without one.
+    size, local_size
+        Ranks of the job and of this node, 0 where the launcher doesn't say.
     pmix, pmi
         Whether the launcher offers the PMIx or the PMI interface, through which libraries find the
         other ranks.
@@ -51,7 +53,7 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch:
     pmix, pmi = "PMIX_RANK" in environment, "PMI_RANK" in environment
 
     def read(launcher: str, rank: str, size: str, local: str) -> Launch:
-        total = int(environment.get(size, "1"))
+        total = int(environment.get(size, "0"))
         there = int(environment.get(local, total))
         return Launch(launcher, int(environment[rank]), total, there, pmix, pmi)
 
@@ -133,7 +135,7 @@ def check_library(launch: Launch, vendor: str, version: str) -> None:
 
 def check_size(launch: Launch, library: str, size: int) -> None:
     """Check after MPI has started that the world is as large as the launcher promised."""
-    if size != launch.size:
+    if launch.size and size != launch.size:
         raise UsageError(
             f"{launch.launcher} started {launch.size} ranks, but {library} sees {size}: "
             "launcher and library don't belong together; use the mpirun of this MPI library"

@@ -116,11 +116,13 @@ def sizes(
         smallest is above the largest.
     """
     if given is not None:
-        if least or most or factor:
+        if (least, most, factor) != (None, None, None):
             raise UsageError("give either --sizes or --min-bytes, --max-bytes and --factor")
         found = sorted({parse_size(size) for size in given.split(",")})
     else:
-        found = _series(parse_size(least or "8"), parse_size(most or "16MiB"), factor or 2, dtype)
+        low = parse_size("8" if least is None else least)
+        high = parse_size("16MiB" if most is None else most)
+        found = _series(low, high, factor or 2, dtype)
     for size in found:
         if size % dtype.itemsize:
             near = size // dtype.itemsize * dtype.itemsize
@@ -134,7 +136,8 @@ def sizes(
 def _series(least: int, most: int, factor: int, dtype: np.dtype[Any]) -> list[int]:
     if least > most:
         raise UsageError(
-            f"--min-bytes {format_size(least)} is above --max-bytes {format_size(most)}"
+            f"--min-bytes {format_size(least)} is above --max-bytes {format_size(most)}; "
+            "give a larger --max-bytes"
         )
     found = [least]
     while (following := found[-1] * factor or dtype.itemsize) <= most:

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from hpccoll import clock
 from hpccoll.cost import evaluate
 from hpccoll.errors import UsageError
+from hpccoll.registry import format_value
 
 if TYPE_CHECKING:
     from hpccoll.launch import Launch
@@ -32,7 +33,7 @@ _VARIABLES = re.compile(
     "OMPI_MCA_|PRTE_MCA_|PMIX_MCA_|MPIR_|MPICH_|I_MPI_|UCX_|UCC_|FI_|SLURM_|PBS_|OMP_|MPI4PY_|"
     "HYDRA_|CUDA_VISIBLE|NCCL_"
 )
-_SECRET = re.compile("TOKEN|KEY|JWT|SECRET|PASSW", re.IGNORECASE)
+_SECRET = re.compile("TOKEN|KEY|JWT|SECRET|PASSW|COOKIE|CRED", re.IGNORECASE)
 
 Record = dict[str, Any]
 
@@ -176,7 +177,9 @@ class Writer:
                 f"{path} exists; choose another --output, or overwrite it with --force"
             ) from None
         except OSError as error:
-            raise UsageError(f"{path} can't be written: {error.strerror}") from None
+            raise UsageError(
+                f"{path} can't be written: {error.strerror}; choose another --output"
+            ) from None
 
     def write(self, record: Record) -> None:
         """Append one line."""
@@ -212,7 +215,9 @@ CSV_COLUMNS = (
 def to_csv(record: Record) -> str:
     """Return a record as one line of CSV, with the columns `CSV_COLUMNS`."""
     cells = record | {f"{name}_us": us for name, us in record.get("latency_us", {}).items()}
-    cells["parameters"] = ":".join(f"{k}={v}" for k, v in record["parameters"].items())
+    cells["parameters"] = ":".join(
+        f"{name}={format_value(value)}" for name, value in record["parameters"].items()
+    )
     cells["mismatches"] = "; ".join(record.get("mismatches", ()))
     return csv_line([cells.get(name) for name in CSV_COLUMNS])
 

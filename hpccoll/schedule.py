@@ -13,7 +13,7 @@ sizes.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from hpccoll.errors import VerificationError
 
@@ -23,8 +23,9 @@ Ranges: TypeAlias = tuple[range, ...]
 DATA = 0
 """The buffer that holds the collective's data; scratch buffers are numbered from 1."""
 
-LEFT = "left"
-RIGHT = "right"
+Side: TypeAlias = Literal["left", "right"]
+LEFT: Side = "left"
+RIGHT: Side = "right"
 
 
 def _pieces(parts: Iterable[int | range]) -> Iterator[range]:
@@ -92,7 +93,7 @@ class Combine:
 
     peer: int
     blocks: Blocks
-    side: str = LEFT
+    side: Side = LEFT
     buffer: int = DATA
     channel: int = 0
 
@@ -104,7 +105,7 @@ class Reduce:
     blocks: Blocks
     into: int
     source: int
-    side: str = LEFT
+    side: Side = LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def embed(
     channel, buffer
         Are added to channels and to the numbers of scratch buffers.
     at
-        Clock of the first round; default: clocks are left as they are.
+        Is added to the clock of every round; default: clocks are left as they are.
     """
     peer = ranks if callable(ranks) or ranks is None else ranks.__getitem__
 

@@ -116,7 +116,7 @@ def _figures(value: float) -> str:
     """Write a number with three figures, or all of those before the point."""
     if value >= 100 or not value:
         return f"{value:.0f}"
-    return f"{value:#.3g}" if value >= 0.001 else f"{value:.4f}"
+    return f"{value:#.3g}".rstrip(".") if value >= 0.001 else f"{value:.4f}"
 
 
 def _library(measured: Iterable["Measurement"]) -> "Measurement | None":

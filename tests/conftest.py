@@ -77,8 +77,7 @@ def call():
             data.flags.writeable = False
         outputs = loopback.run(plans, inputs)
         results = [
-            output[: plan.layout.result.count]
-            for output, plan in zip(outputs, plans, strict=True)
+            output[: plan.layout.result.count] for output, plan in zip(outputs, plans, strict=True)
         ]
         expected = [_expected(of, vectors, rank, root) for rank in range(size)]
         return Call(plans, inputs, results, expected)

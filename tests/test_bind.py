@@ -17,6 +17,7 @@ from hpccoll.schedule import Copy as CopyBlocks
 from hpccoll.schedule import Reduce as ReduceBlocks
 
 SIZES = [*range(1, 10), 16, 17]
+FEW = [1, 2, 5, 8]
 
 
 def only(text, of="allreduce"):
@@ -35,11 +36,12 @@ def counts(size):
 @pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
 def test_plans_give_the_defined_result(entry, in_place, call):
     for size in filter(entry.supports, SIZES):
-        for choice in verify.variants(entry, size):
-            if size > 9 and choice.parameters:
-                continue
+        uneven = [size - 1, 3 * size + 1]
+        # Many ranks with the defaults only.
+        for choice in verify.variants(entry, size if size < 10 else 64):
+            varied = choice.label != entry.name or size > 9
             for root in roots(entry, size):
-                for count in counts(size):
+                for count in uneven if varied else counts(size):
                     found = call(choice, size, count, root, in_place)
                     assert found.right, (choice.label, size, root, count)
 
@@ -50,7 +52,7 @@ def spaces(plan):
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
 def test_plans_stay_inside_their_spaces_and_never_write_the_input(entry, in_place):
-    for size in filter(entry.supports, SIZES):
+    for size in filter(entry.supports, FEW):
         for root in roots(entry, size):
             for count in counts(size):
                 message = Message(count, 4, root, in_place)
@@ -65,7 +67,7 @@ def test_plans_stay_inside_their_spaces_and_never_write_the_input(entry, in_plac
 
 def test_reductions_overlap_their_operands_wholly_or_not_at_all(entry):
     # A kernel that works in vectors may not see a result shifted against its operand.
-    for size in filter(entry.supports, SIZES):
+    for size in filter(entry.supports, FEW):
         for rank in range(size):
             for step in bind(Choice(entry), rank, size, Message(3 * size + 1, 8)).instructions:
                 if isinstance(step, Reduce):
@@ -75,13 +77,15 @@ def test_reductions_overlap_their_operands_wholly_or_not_at_all(entry):
 
 
 def test_both_ends_of_every_message_agree_in_order_and_length(entry):
-    for size in filter(entry.supports, SIZES):
+    for size in filter(entry.supports, FEW):
         for count in counts(size):
             ends = {PostSend: {}, PostRecv: {}}
             for rank in range(size):
                 for step in bind(Choice(entry), rank, size, Message(count, 4096)).instructions:
                     if isinstance(step, PostSend | PostRecv):
-                        pair = (rank, step.peer) if isinstance(step, PostSend) else (step.peer, rank)
+                        pair = (
+                            (rank, step.peer) if isinstance(step, PostSend) else (step.peer, rank)
+                        )
                         queue = ends[type(step)].setdefault((*pair, step.channel), [])
                         queue.append(step.region.count)
             assert ends[PostSend] == ends[PostRecv]
@@ -182,9 +186,7 @@ def test_empty_messages_are_dropped_and_signals_are_sent(enter, call, count):
 
 @pytest.mark.parametrize(("of", "name"), [("allgather", "bruck"), ("allreduce", "circulant")])
 @pytest.mark.parametrize("size", [5, 7, 9])
-def test_messages_that_wrap_around_are_packed_when_small_and_split_when_large(
-    of, name, size, call
-):
+def test_messages_that_wrap_around_are_packed_when_small_and_split_when_large(of, name, size, call):
     count = 4 * size
     small, large = (call(only(name, of), size, count, itemsize=i) for i in (8, 1 << 20))
     assert small.right
@@ -286,10 +288,7 @@ def reduced_first(rank, size):
 
 def received_and_combined(rank, size):
     """Receive a block and combine into it in one round: the receive lands first."""
-    if rank == 0:
-        yield Round(Send(2, 0))
-        yield Round(Recv(2, 0))
-    elif rank == 1:
+    if rank < 2:
         yield Round(Send(2, 0))
         yield Round(Recv(2, 0))
     else:
@@ -396,7 +395,7 @@ def random_schedule(rng, size, grid, number):
 
 def interpret(schedules, vectors, grid):
     """Run rounds as they are defined, on whole vectors, and return every rank's DATA."""
-    size, count = vectors.shape
+    count = vectors.shape[1]
     buffers = [[vector.copy(), np.zeros_like(vector)] for vector in vectors]
 
     def slices(names):
@@ -436,7 +435,7 @@ def interpret(schedules, vectors, grid):
 
 
 @pytest.mark.parametrize("of", ["allreduce", "reduce", "reduce-scatter"])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_random_schedules_give_what_the_definition_of_a_round_gives(enter, of, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     size = int(rng.integers(2, 5))
@@ -460,9 +459,7 @@ def test_random_schedules_give_what_the_definition_of_a_round_gives(enter, of, s
             for rank, data in enumerate(interpret(schedules, vectors, size)):
                 result = plans[rank].layout.result.count
                 start = plans[rank].layout.result_start
-                np.testing.assert_array_equal(
-                    outputs[rank][:result], data[start : start + result]
-                )
+                np.testing.assert_array_equal(outputs[rank][:result], data[start : start + result])
 
 
 def test_plan_is_bound_for_the_algorithms_size_only():

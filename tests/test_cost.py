@@ -1,6 +1,7 @@
 """Closed forms: their letters, and exactness."""
 
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil, floor, log
 
 import pytest
@@ -44,7 +45,7 @@ def test_circulant_skips_at_most_double_up_to_the_size(size):
     skips = circulant_skips(size)
     assert (skips[0], skips[-1]) == (1, size)
     assert len(skips) - 1 == ceil_log(size)
-    assert all(low < high <= 2 * low for low, high in zip(skips, skips[1:], strict=False))
+    assert all(low < high <= 2 * low for low, high in pairwise(skips))
 
 
 @pytest.mark.parametrize("size", range(1, 40))

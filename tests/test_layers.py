@@ -14,17 +14,20 @@ PACKAGE = Path(hpccoll.__file__).parent
 LAYERS = """
 __main__
 cli
-report
+session
+table
+results
 measure
-tune table results
+watchdog
 engines
-buffers launch clock stats check
+buffers request
+check world
+clock launch progress stats
 datatypes units
 bind
 plan
 layout
-draw
-verify
+verify draw listing
 symbolic cost
 algorithms
 registry
@@ -83,7 +86,7 @@ def test_a_new_module_is_asked_for():
     assert known <= set(HEIGHT), f"enter {known - set(HEIGHT)} in LAYERS"
 
 
-@pytest.mark.parametrize("modules", ["registry verify draw", "cost", "cli"])
+@pytest.mark.parametrize("modules", ["registry verify draw", "cost listing", "cli"])
 def test_reading_schedules_starts_neither_numpy_nor_mpi(modules):
     lines = [f"import hpccoll.{module}" for module in modules.split()]
     lines += ["import sys", "from hpccoll.registry import catalogue", "assert catalogue()"]

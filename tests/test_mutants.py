@@ -170,7 +170,7 @@ def swapped(plan):
         if isinstance(post, PostSend):
             region = post.region
             offset = region.offset - region.count if region.offset else region.count
-            if 0 <= offset and offset + region.count <= sizes[region.space]:
+            if offset >= 0 and offset + region.count <= sizes[region.space]:
                 return replaced(plan, index, replace(post, region=replace(region, offset=offset)))
     return None
 

@@ -121,7 +121,9 @@ def test_unmet_requirement_names_it_the_size_and_two_ways_out(ask):
     with pytest.raises(UnsupportedError) as error:
         choice.check(12) if ask == "check" else choice.schedule(0, 12)
     message = str(error.value)
-    assert message.startswith("recursive-doubling needs a power-of-two number of ranks, got 12; use")
+    assert message.startswith(
+        "recursive-doubling needs a power-of-two number of ranks, got 12; use"
+    )
     assert message.endswith(", or 8 ranks")
     others = {a.name for a in catalogue("allgather")} - {"recursive-doubling"}
     assert all(name in message for name in others)
@@ -147,7 +149,7 @@ def test_a_name_is_given_once(name, aliases):
 
     generate.__name__ = name
     before = catalogue("allreduce")
-    with pytest.raises(ValueError, match="has an algorithm called .* already"):
+    with pytest.raises(ValueError, match=r"has an algorithm called .* already"):
         algorithm("allreduce", rounds="0", sent="0", aliases=aliases)(generate)
     assert catalogue("allreduce") == before
 

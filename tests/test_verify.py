@@ -48,7 +48,9 @@ def test_counterexample_names_algorithm_parameters_size_and_root():
     with pytest.raises(VerificationError, match=words):
         verify.prove(Choice(entry), 4, 3)
     entry = replace(find("allreduce", "ring"), rounds="0")
-    with pytest.raises(VerificationError, match="^allreduce ring:segments=2 on 4 ranks: counted 9"):
+    with pytest.raises(
+        VerificationError, match=r"^allreduce ring:segments=2 on 4 ranks: counted 9"
+    ):
         verify.prove(Choice(entry, {"segments": 2}), 4)
 
 
@@ -74,7 +76,10 @@ WRONG_ON_THE_WAY = {
         "rank 1, round 1: waits to send to 0 block 1",
     ),
     "a ring of synchronous sends in rounds of their own": (
-        [[Round(Send((r + 1) % 6, r % 3)), Round(Recv((r - 1) % 6, (r - 1) % 3))] for r in range(6)],
+        [
+            [Round(Send((r + 1) % 6, r % 3)), Round(Recv((r - 1) % 6, (r - 1) % 3))]
+            for r in range(6)
+        ],
         "rank 3, round 1: waits to send to 4 block 0; and 2 more ranks",
     ),
     "nobody receives": (
@@ -202,7 +207,9 @@ def test_steps_are_the_critical_path_and_not_a_rank_s_own_rounds():
     gather += [[Round(Send(0, r))] for r in range(1, size)]
     counts = Execution([iter(g) for g in gather], [(r,) for r in range(size)], size).counts
     assert (counts.steps, counts.messages, counts.total) == (4, 1, 4)
-    chain = [[Round(Recv(r - 1, 0))] * (r > 0) + [Round(Send(r + 1, 0))] * (r < 4) for r in range(5)]
+    chain = [
+        [Round(Recv(r - 1, 0))] * (r > 0) + [Round(Send(r + 1, 0))] * (r < 4) for r in range(5)
+    ]
     assert Execution([iter(c) for c in chain], [(0,), *[()] * 4], 1).counts.steps == 4
 
 

@@ -91,7 +91,7 @@ def _invoke(launch: Launch) -> int:
 def _die(launch: Launch) -> None:
     sys.stderr.write(f"hpccoll: [rank {launch.rank}] failed\n{traceback.format_exc()}")
     sys.stderr.flush()
-    if launch.size > 1:
+    if launch.size != 1:
         # Imported only now, MPI starts: not every launcher ends ranks that wait in MPI_Init.
         from mpi4py import MPI
 
