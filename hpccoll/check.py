@@ -34,10 +34,11 @@ class Mismatch:
     expected: str
     got: str
     wrong: int
+    of_input: bool = False
 
     def __str__(self) -> str:
         return (
-            f"rank {self.rank}, index {self.index}: expected {self.expected}, got {self.got} "
+            f"rank {self.rank}, index {self.index}{' of its input' * self.of_input}: expected {self.expected}, got {self.got} "
             f"({self.wrong} wrong in all)"
         )
 
@@ -178,4 +179,4 @@ class Pattern:
             if first is None:
                 at = int(places[0])
                 first = (start + low + at, str(right[at]), str(got[at]))
-        return None if first is None else Mismatch(rank, *first, wrong)
+        return None if first is None else Mismatch(rank, *first, wrong, of_input=not result)

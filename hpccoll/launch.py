@@ -137,6 +137,7 @@ def check_size(launch: Launch, library: str, size: int) -> None:
     """Check after MPI has started that the world is as large as the launcher promised."""
     if launch.size and size != launch.size:
         raise UsageError(
-            f"{launch.launcher} started {launch.size} ranks, but {library} sees {size}: "
-            "launcher and library don't belong together; use the mpirun of this MPI library"
+            f"{launch.launcher or 'no known launcher'} started {launch.size} ranks, but {library} "
+            f"sees {size}: launcher and library don't belong together; "
+            "use the mpirun of this MPI library"
         )

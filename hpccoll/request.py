@@ -180,8 +180,8 @@ def build(
     """
     of = collective(name)
     choices, every = algorithms(of, algorithm)
-    if no_library and not choices:
-        raise UsageError("--no-library leaves nothing to measure; name an algorithm as well")
+    if no_library and LIBRARY in algorithm.split(","):
+        raise UsageError("--no-library leaves out the library that --algorithm names")
     element = datatypes.dtype(dtype)
     return Request(
         collective=of,

@@ -120,7 +120,8 @@ def _figures(value: float) -> str:
 
 
 def _library(measured: Iterable["Measurement"]) -> "Measurement | None":
-    return next((entry for entry in measured if entry.algorithm == LIBRARY), None)
+    right = (entry for entry in measured if entry.check != "failed" and entry.latency.p50 > 0)
+    return next((entry for entry in right if entry.algorithm == LIBRARY), None)
 
 
 def winner(measured: Sequence["Measurement"]) -> "Measurement | None":
@@ -185,7 +186,7 @@ def _advise(measured: Sequence["Measurement"]) -> _Advice | None:
     library = _library(measured)
     rivals = [entry for entry in measured if entry is not best and entry.check != "failed"]
     rival = library if library and library is not best else winner(rivals)
-    if rival is None:
+    if rival is None or not rival.latency.p50:
         return _Advice(best.bytes, best.label, "", 1.0, True)
     high, low = best.latency.ci_high, rival.latency.ci_low
     clear = high is not None and low is not None and high < low

@@ -10,8 +10,8 @@ import click
 def command(names: tuple[str, ...], ranks: int, root: int) -> None:
     """Show what an algorithm does, round by round.
 
-    ALGORITHM is written as for bench: name[:key=value]. Where several collectives have it, all of
-    them are shown, or the one of COLLECTIVE.
+    ALGORITHM is written as for bench: name[:key=value]. Where several collectives have it, all that
+    this number of ranks allows are shown, or the one of COLLECTIVE.
     """
     from hpccoll import draw
     from hpccoll.errors import UsageError
@@ -24,6 +24,7 @@ def command(names: tuple[str, ...], ranks: int, root: int) -> None:
             f"root {root} is out of range: {ranks} ranks are numbered 0 to {ranks - 1}"
         )
     choices = named(names[-1], names[0] if len(names) == 2 else None)
-    for choice in choices:
-        choice.check(ranks)
-    click.echo("\n\n".join(draw.text(choice, ranks, root) for choice in choices))
+    able = [choice for choice in choices if choice.algorithm.supports(ranks)]
+    if not able:
+        choices[0].check(ranks)
+    click.echo("\n\n".join(draw.text(choice, ranks, root) for choice in able))

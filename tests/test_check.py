@@ -1,0 +1,417 @@
+"""The check of results: the expected result is exact, and every fault changes it."""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hpccoll import check
+from hpccoll.check import Pattern
+from hpccoll.collectives import COLLECTIVES
+from hpccoll.datatypes import DTYPES, OPERATORS
+from hpccoll.layout import INPUT, SCRATCH, Message, layout
+from hpccoll.partition import Partition
+
+SIZES = (1, 2, 3, 5, 9, 64, 200)
+COUNT = 40
+PYTHON = {"sum": lambda a, b: a + b, "prod": lambda a, b: a * b, "min": min, "max": max}
+"""The operators on Python's integers, which don't overflow."""
+
+
+def pattern(of="allreduce", dtype="float32", op="sum", size=5, count=COUNT, root=0, seed=1):
+    """Return the pattern of a call, in words."""
+    return Pattern(COLLECTIVES[of], np.dtype(dtype), OPERATORS[op], size, count, root, seed)
+
+
+def vectors(made):
+    """Return the full vector of every rank."""
+    return [made.inputs(rank, 0, made.count) for rank in range(made.size)]
+
+
+def tree(ufunc, operands):
+    """Reduce neighbours, then their results, and so on."""
+    while len(operands) > 1:
+        pairs = [ufunc(*operands[i : i + 2]) for i in range(0, len(operands) - 1, 2)]
+        operands = pairs + operands[len(operands) & ~1 :]
+    return operands[0]
+
+
+# The expected result
+
+
+def orders(ufunc, inputs):
+    """Yield the reductions of the ranks' vectors in several orders and bracketings."""
+    yield reduce(ufunc, inputs)
+    yield reduce(ufunc, reversed(inputs))
+    yield reduce(lambda right, left: ufunc(left, right), reversed(inputs))
+    yield tree(ufunc, inputs)
+    yield tree(ufunc, inputs[1:] + inputs[:1])
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_reduction_in_any_order_is_the_expected_one_to_the_bit(dtype, op):
+    for size in SIZES:
+        made = pattern(dtype=dtype, op=op, size=size)
+        expected = made.expected(0, COUNT)
+        assert expected.dtype == np.dtype(dtype)
+        with np.errstate(all="raise"):
+            for found in orders(OPERATORS[op].ufunc, vectors(made)):
+                assert found.dtype == np.dtype(dtype)
+                assert found.tobytes() == expected.tobytes(), size
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_expected_result_is_that_of_unbounded_integers(dtype, op):
+    """What integer arithmetic gives fits into the type, and so does every partial result."""
+    for size in SIZES:
+        made = pattern(dtype=dtype, op=op, size=size)
+        columns = zip(*([int(x) for x in vector] for vector in vectors(made)), strict=True)
+        for column, expected in zip(columns, made.expected(0, COUNT), strict=True):
+            # Nothing is negative, and no factor is zero: partial results don't exceed the whole.
+            assert min(column) >= (op == "prod")
+            assert reduce(PYTHON[op], column) == int(expected), size
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_partial_sum_of_floats_is_exact(dtype, size):
+    made = pattern(dtype=dtype, op="sum", size=size)
+    exact = 2 ** (np.finfo(dtype).nmant + 1)
+    assert all(vector.max() <= exact for vector in (*vectors(made), made.expected(0, COUNT)))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [0, 1, 37])
+def test_an_allgather_expects_every_ranks_own_block(size, count):
+    made = pattern("allgather", size=size, count=count)
+    cut = Partition(count, size)
+    blocks = [made.inputs(r, cut.border(r), cut.border(r + 1)) for r in range(size)]
+    assert np.array_equal(made.expected(0, count), np.concatenate(blocks))
+
+
+@pytest.mark.parametrize("root", [0, 2, 4])
+def test_a_broadcast_expects_the_roots_vector(root):
+    made = pattern("bcast", root=root)
+    assert np.array_equal(made.expected(0, COUNT), vectors(made)[root])
+
+
+@pytest.mark.parametrize("of", COLLECTIVES)
+@pytest.mark.parametrize("op", OPERATORS)
+def test_chunks_are_parts_of_the_whole(of, op):
+    made = pattern(of, op=op)
+    whole = made.expected(0, COUNT)
+    for start, stop in ((0, 1), (0, 7), (7, 8), (8, 16), (9, 31), (13, 40), (39, 40), (11, 11)):
+        assert np.array_equal(made.expected(start, stop), whole[start:stop])
+        for rank, vector in enumerate(vectors(made)):
+            assert np.array_equal(made.inputs(rank, start, stop), vector[start:stop])
+
+
+# What tells ranks, positions and calls apart
+
+
+def distinct(made):
+    """Return for every position how many values the ranks have there."""
+    return [len(set(column)) for column in zip(*vectors(made), strict=True)]
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 9, 64])
+@pytest.mark.parametrize("op", ["sum", "min", "max"])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_every_rank_has_a_value_of_its_own_at_every_position(dtype, op, size):
+    assert set(distinct(pattern(dtype=dtype, op=op, size=size))) == {size}
+
+
+@pytest.mark.parametrize(("dtype", "values"), [("float32", 7), ("int32", 3)])
+@pytest.mark.parametrize("size", [2, 3, 5, 9, 64])
+def test_products_have_as_many_values_as_the_type_has_exponents_for(dtype, values, size):
+    """Terms 0 to k-1 at positions' bases of as many values need about k*k exponents."""
+    assert min(distinct(pattern(dtype=dtype, op="prod", size=size))) >= min(size, values)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_every_rank_matters_somewhere(dtype, op, size):
+    """Without a rank, some position of the reduction is another."""
+    made = pattern(dtype=dtype, op=op, size=size, count=24 * size)
+    inputs, ufunc = np.array(vectors(made)), OPERATORS[op].ufunc
+    # Exclusive reductions from both sides, so that the work isn't quadratic in the ranks.
+    before, after = (ufunc.accumulate(i, axis=0) for i in (inputs, inputs[::-1]))
+    expected = made.expected(0, made.count)
+    for rank in range(size):
+        sides = [before[rank - 1]] if rank else []
+        sides += [after[size - rank - 2]] if rank < size - 1 else []
+        assert not np.array_equal(reduce(ufunc, sides), expected)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("of", COLLECTIVES)
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float64", "int64"])
+def test_another_seed_gives_other_inputs_and_another_result(of, op, dtype):
+    one, other = (pattern(of, dtype, op, seed=seed) for seed in (1, 2))
+    same = one.expected(0, COUNT) == other.expected(0, COUNT)
+    # Products of int32 have 8 bases and idle ranks; the other values are hardly ever equal.
+    assert same.mean() < 0.5
+    for mine, others in zip(vectors(one), vectors(other), strict=True):
+        assert (mine == others).mean() < 0.5
+
+
+# Faults
+
+
+@dataclass
+class Ranks:
+    """The buffers of all ranks of a call, with the right result in place."""
+
+    made: Pattern
+    places: list[Any]
+    spaces: list[Any]
+
+    @property
+    def mismatches(self):
+        """Return what the check of every rank says."""
+        checks = enumerate(zip(self.places, self.spaces, strict=True))
+        return [self.made.mismatch(rank, place, spaces) for rank, (place, spaces) in checks]
+
+    def deliver(self, vector):
+        """Write every rank's share of a full vector where its result belongs."""
+        for place, spaces in zip(self.places, self.spaces, strict=True):
+            result = place.result
+            window = vector[place.result_start : place.result_start + result.count]
+            spaces[result.space][result.offset : result.offset + result.count] = window
+
+
+def buffers(made, in_place=False):
+    """Return the ranks of a call with their inputs, and nothing communicated."""
+    message = Message(made.count, made.dtype.itemsize, made.root, in_place)
+    places = [layout(made.collective, rank, made.size, message) for rank in range(made.size)]
+    spaces = [[np.zeros(n, made.dtype) for n in (p.input, p.output, 3)] for p in places]
+    for rank, (place, space) in enumerate(zip(places, spaces, strict=True)):
+        made.fill(rank, place, space)
+    return Ranks(made, places, spaces)
+
+
+REDUCTIONS = [
+    *(("sum", "float32"), ("sum", "int32"), ("max", "float32"), ("max", "int32")),
+    *(("min", "float32"), ("prod", "float32")),
+]
+SIZE, ROOT, BLOCK = 5, 2, 37
+"""Every fault is tried on these ranks, with blocks of as many elements."""
+
+
+def swapped(vector):
+    """Exchange the second block and the third."""
+    blocks = np.split(vector.copy(), SIZE)
+    blocks[1], blocks[2] = blocks[2], blocks[1]
+    return np.concatenate(blocks)
+
+
+def zeroed(vector):
+    """Lose the second block."""
+    vector = vector.copy()
+    vector[BLOCK : 2 * BLOCK] = 0
+    return vector
+
+
+def shifted(vector):
+    """Write everything one element too far."""
+    return np.roll(vector, 1)
+
+
+def nudged(vector):
+    """Change one element by the least that the type can express."""
+    vector = vector.copy()
+    at = len(vector) // 3
+    up = vector.dtype.kind == "f"
+    vector[at] = np.nextafter(vector[at], np.inf, dtype=vector.dtype) if up else vector[at] + 1
+    return vector
+
+
+def other(made):
+    """Return the result of an earlier call."""
+    return replace(made, seed=made.seed + 1).expected(0, made.count)
+
+
+MISPLACED = [swapped, zeroed, shifted, nudged]
+
+
+@pytest.fixture(params=REDUCTIONS, ids="-".join)
+def reducing(request):
+    """Return the pattern of a reduction."""
+    op, dtype = request.param
+    return pattern("allreduce", dtype, op, SIZE, SIZE * BLOCK)
+
+
+def found(made, vector):
+    """Tell on how many ranks a wrong vector instead of the result is noticed."""
+    ranks = buffers(made)
+    ranks.deliver(made.expected(0, made.count))
+    assert ranks.mismatches == [None] * made.size
+    ranks.deliver(vector)
+    return sum(mismatch is not None for mismatch in ranks.mismatches)
+
+
+@pytest.mark.parametrize("damage", MISPLACED)
+def test_a_damaged_result_of_a_reduction_is_found(reducing, damage):
+    assert found(reducing, damage(reducing.expected(0, reducing.count))) == SIZE
+
+
+@pytest.mark.parametrize("missing", range(SIZE))
+def test_a_missing_rank_is_found(reducing, missing):
+    inputs = vectors(reducing)
+    del inputs[missing]
+    assert found(reducing, reduce(reducing.operator.ufunc, inputs)) == SIZE
+
+
+@pytest.mark.parametrize("doubled", range(SIZE))
+@pytest.mark.parametrize(("op", "dtype"), REDUCTIONS)
+def test_a_doubled_rank_is_found_unless_the_result_is_right(op, dtype, doubled):
+    made = pattern("allreduce", dtype, op, SIZE, SIZE * BLOCK)
+    inputs = vectors(made)
+    with np.errstate(over="ignore"):
+        wrong = reduce(made.operator.ufunc, [*inputs, inputs[doubled]])
+    idempotent = op in ("min", "max")
+    assert found(made, wrong) == (0 if idempotent else SIZE)
+
+
+@pytest.mark.parametrize("doubled", range(SIZE))
+def test_a_rank_in_the_place_of_another_is_found(reducing, doubled):
+    inputs = vectors(reducing)
+    inputs[(doubled + 1) % SIZE] = inputs[doubled]
+    with np.errstate(over="ignore"):
+        wrong = reduce(reducing.operator.ufunc, inputs)
+    assert found(reducing, wrong) == SIZE
+
+
+def test_the_result_of_an_earlier_reduction_is_found(reducing):
+    assert found(reducing, other(reducing)) == SIZE
+
+
+@pytest.mark.parametrize("times", [1, SIZE])
+@pytest.mark.parametrize("rank", range(SIZE))
+def test_a_reduction_without_communication_is_found(reducing, rank, times):
+    own = [reducing.inputs(rank, 0, reducing.count)] * times
+    with np.errstate(over="ignore"):
+        wrong = reduce(reducing.operator.ufunc, own)
+    assert found(reducing, wrong) == SIZE
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("of", ["allgather", "bcast"])
+class TestMovingData:
+    """Faults of collectives that reduce nothing."""
+
+    def call(self, of, dtype):
+        return pattern(of, dtype, "sum", SIZE, SIZE * BLOCK, ROOT if of == "bcast" else 0)
+
+    @pytest.mark.parametrize("damage", MISPLACED)
+    def test_a_damaged_result_is_found(self, of, dtype, damage):
+        made = self.call(of, dtype)
+        assert found(made, damage(made.expected(0, made.count))) == SIZE
+
+    def test_the_result_of_an_earlier_call_is_found(self, of, dtype):
+        made = self.call(of, dtype)
+        assert found(made, other(made)) == SIZE
+
+    @pytest.mark.parametrize("rank", range(SIZE))
+    def test_one_ranks_vector_instead_is_found(self, of, dtype, rank):
+        made = self.call(of, dtype)
+        right = of == "bcast" and rank == ROOT
+        assert found(made, vectors(made)[rank]) == (0 if right else SIZE)
+
+    def test_nothing_communicated_is_found_wherever_something_was_to_come(self, of, dtype):
+        ranks = buffers(self.call(of, dtype))
+        silent = [rank for rank, mismatch in enumerate(ranks.mismatches) if mismatch is None]
+        assert silent == ([ROOT] if of == "bcast" else [])
+
+
+@pytest.mark.parametrize("missing", range(SIZE))
+def test_a_block_that_never_came_is_found(missing):
+    made = pattern("allgather", size=SIZE, count=SIZE * BLOCK)
+    ranks = buffers(made)
+    vector = made.expected(0, made.count)
+    vector[missing * BLOCK : (missing + 1) * BLOCK] = made._poison
+    ranks.deliver(vector)
+    assert all(
+        mismatch.index == missing * BLOCK and mismatch.wrong == BLOCK
+        for mismatch in ranks.mismatches
+    )
+
+
+@pytest.mark.parametrize("doubled", range(SIZE))
+def test_a_block_of_another_rank_is_found(doubled):
+    """Position i of another rank's vector is what a wrong sender would have sent as its own."""
+    made = pattern("allgather", size=SIZE, count=SIZE * BLOCK)
+    after = (doubled + 1) % SIZE
+    vector = made.expected(0, made.count)
+    vector[after * BLOCK : (after + 1) * BLOCK] = vector[doubled * BLOCK : (doubled + 1) * BLOCK]
+    assert found(made, vector) == SIZE
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_was_never_written_is_never_right(dtype, op):
+    for size in SIZES:
+        for of in ("allreduce", "allgather", "bcast"):
+            made = pattern(of, dtype, op, size)
+            values = [made.expected(0, made.count), *vectors(made)]
+            assert not any((vector == made._poison).any() for vector in values)
+
+
+# Words
+
+
+def test_a_mismatch_names_rank_first_index_both_values_and_the_number():
+    made = pattern("reduce-scatter", "int32", "sum", 4, 40)
+    ranks = buffers(made)
+    ranks.deliver(made.expected(0, 40))
+    place, spaces = ranks.places[2], ranks.spaces[2]
+    right = int(made.expected(23, 24)[0])
+    spaces[place.result.space][[3, 5, 9]] += 1
+    assert ranks.mismatches[:2] == [None, None]
+    assert ranks.mismatches[3] is None
+    assert str(ranks.mismatches[2]) == (
+        f"rank 2, index 23: expected {right}, got {right + 1} (3 wrong in all)"
+    )
+
+
+def test_a_mismatch_counts_over_chunks(monkeypatch):
+    monkeypatch.setattr(check, "CHUNK", 7)
+    made = pattern(dtype="int32", count=40)
+    ranks = buffers(made)
+    ranks.deliver(made.expected(0, 40))
+    assert ranks.mismatches == [None] * made.size
+    ranks.spaces[1][1][[6, 7, 20, 39]] += 1
+    found = ranks.mismatches[1]
+    assert (found.rank, found.index, found.wrong) == (1, 6, 4)
+
+
+def test_an_input_that_was_overwritten_is_found():
+    made = pattern(dtype="int32")
+    ranks = buffers(made)
+    ranks.deliver(made.expected(0, made.count))
+    ranks.spaces[3][INPUT][11] += 1
+    assert [rank for rank, found in enumerate(ranks.mismatches) if found] == [3]
+    assert ranks.mismatches[3].index == 11
+
+
+@pytest.mark.parametrize("chunk", [5, 1 << 18])
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("of", COLLECTIVES)
+def test_filling_poisons_all_but_the_input(monkeypatch, of, dtype, in_place, chunk):
+    monkeypatch.setattr(check, "CHUNK", chunk)
+    made = pattern(of, dtype, size=4, count=37, root=1 if COLLECTIVES[of].rooted else 0)
+    ranks = buffers(made, in_place)
+    for rank, (place, spaces) in enumerate(zip(ranks.places, ranks.spaces, strict=True)):
+        held = slice(place.held.offset, place.held.offset + place.held.count)
+        right = made.inputs(rank, place.held_start, place.held_start + place.held.count)
+        assert np.array_equal(spaces[place.held.space][held], right)
+        rest = [np.delete(spaces[place.held.space], held)]
+        rest += [spaces[s] for s in (1, SCRATCH) if s != place.held.space]
+        for elements in rest:
+            assert all(np.isnan(elements) if dtype == "float32" else elements == 127)

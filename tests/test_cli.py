@@ -1,0 +1,283 @@
+"""The command line: what it prints, loads and returns. Nothing here starts MPI."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hpccoll
+from hpccoll import cli, listing
+from hpccoll.collectives import COLLECTIVES
+from hpccoll.registry import catalogue
+
+ROOT = Path(hpccoll.__file__).parent.parent
+COMMANDS = ("bench", "list", "show", "verify")
+LAUNCHERS = re.compile("OMPI_|PMI_|PMIX_|SLURM_|MPI_LOCAL")
+
+
+def python(code, *arguments, **variables):
+    """Run code in a Python of its own, which no launcher has started."""
+    environment = {k: v for k, v in os.environ.items() if not LAUNCHERS.match(k)}
+    return subprocess.run(
+        [sys.executable, *code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        cwd=ROOT,
+        env=environment | variables,
+    )
+
+
+def run(*arguments, **variables):
+    """Run the command line."""
+    return python(["-m", "hpccoll"], *arguments, **variables)
+
+
+def script(code, *arguments, **variables):
+    """Run code that calls the command line's ``main``."""
+    return python(["-c", code], *arguments, **variables)
+
+
+def succeed(*arguments):
+    """Return what a command prints that succeeds without a word of complaint."""
+    found = run(*arguments)
+    assert (found.returncode, found.stderr) == (0, "")
+    return found.stdout
+
+
+@pytest.fixture
+def refuse(monkeypatch, capsys):
+    """Return what a command complains of that can't be carried out as it was written.
+
+    It is called in this process, because there are many of them.
+    """
+
+    def fail(launch):
+        raise
+
+    monkeypatch.setattr(cli, "_die", fail)
+    for name in filter(LAUNCHERS.match, os.environ):
+        monkeypatch.delenv(name)
+
+    def refuse(*arguments):
+        monkeypatch.setattr(sys, "argv", ["hpccoll", *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        said = capsys.readouterr()
+        assert (end.value.code, said.out) == (2, "")
+        return said.err
+
+    return refuse
+
+
+# Help
+
+
+def test_help_names_every_command_in_a_sentence():
+    text = succeed("--help")
+    for command in COMMANDS:
+        assert re.search(rf"^  {command}  +[A-Z]", text, re.MULTILINE)
+
+
+def test_without_a_command_there_is_help():
+    found = run()
+    assert found.returncode == 2
+    assert "Usage: hpccoll" in found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command):
+    text = succeed(command, "--help")
+    assert text.startswith(f"Usage: hpccoll {command} [OPTIONS]")
+    assert max(map(len, text.split("\n"))) <= 120
+
+
+def test_help_of_bench_says_what_size_in_place_and_baseline_mean():
+    text = " ".join(succeed("bench", "-h").split())
+    for of in COLLECTIVES.values():
+        for words in (of.bytes_are, of.in_place, of.baselines):
+            assert words in text
+
+
+def test_the_version_is_the_packages():
+    assert hpccoll.__version__ in succeed("--version")
+
+
+# What is loaded
+
+LOADED = """
+import sys
+from hpccoll.cli import main
+for arguments in sys.argv[1:]:
+    sys.argv = ["hpccoll", *arguments.split()]
+    try:
+        main()
+    except SystemExit:
+        print("loaded:", *{"numpy", "mpi4py", "matplotlib"} & set(sys.modules), file=sys.stderr)
+"""
+
+
+def test_what_measures_nothing_loads_neither_numpy_nor_mpi():
+    commands = [
+        *("--help", "bench --help", "list --help", "show --help", "verify --help"),
+        *("list", "list --markdown", "show ring", "verify -p 1:3", "nonsense", "show nonsense"),
+    ]
+    found = script(LOADED, *commands)
+    loaded = [line for line in found.stderr.split("\n") if line.startswith("loaded:")]
+    assert dict(zip(commands, loaded, strict=True)) == dict.fromkeys(commands, "loaded:")
+
+
+# Usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("nonsense", "No such command 'nonsense'"),
+        ("bench", "Missing argument 'COLLECTIVE'"),
+        ("list allredcue", "unknown collective 'allredcue'; did you mean allreduce?"),
+        ("verify allredcue", "unknown collective 'allredcue'; did you mean allreduce?"),
+        ("verify -a rign", "unknown algorithm 'rign'; did you mean ring?"),
+        *((f"verify -p {p}", "--ranks takes a number or a range such as 1:64") for p in ("0", "x")),
+        *((f"verify -p {p}", f"1:64, got '{p}'") for p in ("5:3", "1:", ":4", "0:3", "1-4")),
+        ("show", "Missing argument '[COLLECTIVE] ALGORITHM"),
+        ("show a b c", "show takes a collective and an algorithm, got a b c"),
+        ("show rign", "unknown algorithm 'rign'; did you mean ring? (choose from"),
+        ("show bcast rign", "unknown bcast algorithm 'rign'"),
+        ("show allgatherr ring", "unknown collective 'allgatherr'; did you mean allgather?"),
+        ("show bcast binomial -p 4 --root 4", "root 4 is out of range: 4 ranks are numbered 0 to"),
+        ("show ring:segments=0", "segments must be at least 1, got 0"),
+        ("show ring -p 0", "0 is not in the range x>=1"),
+        ("bench allreduce --sizes 8x", "size '8x' can't be read; write a whole number of bytes"),
+        ("bench allreduce -f 1", "1 is not in the range x>=2"),
+        ("bench allreduce --format xml", "'xml' is not one of"),
+    ],
+)
+def test_wrong_usage_is_refused_once_with_exit_code_2(refuse, arguments, message):
+    said = refuse(*arguments.split())
+    assert message in said
+    assert said.count(message) == 1
+
+
+def test_an_algorithm_is_refused_where_it_is_not_defined_and_others_are_named(refuse):
+    said = refuse("show", "allgather", "recursive-doubling", "-p", "6")
+    assert said.startswith("hpccoll: recursive-doubling needs ")
+    others = [a.name for a in catalogue("allgather") if a.supports(6)]
+    assert f", got 6; use --algorithm {' or '.join(others)}, or 4 ranks" in said
+
+
+def test_exit_codes_are_those_of_the_process():
+    """2 for usage that the command line refuses, and for what the core does."""
+    for arguments in (["nonsense"], ["show", "allgather", "recursive-doubling", "-p", "6"]):
+        found = run(*arguments)
+        assert (found.returncode, found.stdout) == (2, "")
+        assert "Traceback" not in found.stderr
+
+
+# Who speaks
+
+
+def test_only_rank_0_speaks():
+    ranks = [{"OMPI_COMM_WORLD_RANK": r, "OMPI_COMM_WORLD_SIZE": "2"} for r in "01"]
+    for arguments in (["list", "bcast"], ["show", "rign"]):
+        first, second = (run(*arguments, **rank) for rank in ranks)
+        assert first.stdout + first.stderr
+        assert (second.stdout, second.stderr) == ("", "")
+        # The launcher passes on rank 0's exit code; another one could end rank 0 before its words.
+        assert (first.returncode, second.returncode) == (0 if arguments[0] == "list" else 2, 0)
+
+
+# list, show
+
+
+def test_list_prints_the_catalogue():
+    assert succeed("list") == listing.text() + "\n"
+    assert succeed("list", "bcast") == listing.text("bcast") + "\n"
+
+
+def test_the_readme_has_the_table_that_list_prints():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search("<!-- algorithms -->\n(.*)<!-- /algorithms -->", readme, re.DOTALL)
+    assert found, "README.md has no place for the table"
+    assert found[1].strip() == succeed("list", "--markdown").strip(), (
+        "put what `hpccoll list --markdown` prints into README.md"
+    )
+
+
+def test_show_draws_an_algorithm_of_one_collective_or_of_all_that_have_it():
+    one = succeed("show", "allgather", "ring", "-p", "3")
+    assert one.startswith("allgather ring, 3 ranks\n")
+    having = [a.collective.name for a in catalogue() if a.name == "ring"]
+    titles = re.findall(r"^(\S+) ring, 3 ranks$", succeed("show", "ring", "-p", "3"), re.MULTILINE)
+    assert titles == having
+
+
+# verify
+
+
+def test_verify_proves_the_catalogue_and_says_how_far():
+    *lines, blank, last = succeed("verify", "-p", "1:4").rstrip("\n").split("\n")
+    assert [line.split()[:3] for line in lines] == [
+        [entry.collective.name, entry.name, "proven"] for entry in catalogue()
+    ]
+    assert blank == ""
+    assert last.startswith(f"All {len(lines)} algorithms are right on 1 to 4 ranks")
+
+
+def test_verify_proves_what_was_named():
+    *lines, _, _ = succeed("verify", "allreduce", "-a", "ring,tree", "-p", "4").strip().split("\n")
+    assert [line.split()[:2] for line in lines] == [["allreduce", "ring"], ["allreduce", "tree"]]
+
+
+BROKEN = """
+from hpccoll.cli import main
+from hpccoll.registry import algorithm
+from hpccoll.schedule import Recv, Round, Send
+
+@algorithm("allgather", rounds="1", sent="n/p")
+def lazy(rank, size):
+    \"""Exchange blocks with the neighbours and hope.\"""
+    {body}
+
+main()
+"""
+NEIGHBOURS = (
+    "yield Round(Send((rank + 1) % size, rank), Recv((rank - 1) % size, (rank - 1) % size))"
+)
+
+
+def test_verify_gives_a_counterexample_of_a_wrong_algorithm_and_exit_code_1():
+    found = script(
+        BROKEN.format(body=NEIGHBOURS), "verify", "allgather", "-p", "2:3", "-a", "lazy,ring"
+    )
+    assert (found.returncode, found.stderr) == (1, "")
+    wrong, right, _, last = found.stdout.rstrip("\n").split("\n")
+    # With two ranks the neighbour is everybody; with three, rank 0 lacks the block of rank 1.
+    assert re.fullmatch(
+        r"allgather +lazy +WRONG  allgather lazy on 3 ranks: "
+        r"at the end, rank 0, block 1: was never received",
+        wrong,
+    )
+    assert right.split()[:3] == ["allgather", "ring", "proven"]
+    assert last.startswith("1 of 2 algorithms are wrong")
+
+
+def test_verify_finds_a_deadlock():
+    body = "yield Round(Recv((rank + 1) % size, (rank + 1) % size))"
+    found = script(BROKEN.format(body=body), "verify", "allgather", "-p", "2", "-a", "lazy")
+    assert found.returncode == 1
+    assert "WRONG  allgather lazy on 2 ranks: " in found.stdout
+    assert "rank 0" in found.stdout
+
+
+def test_a_fault_in_the_program_gives_a_traceback_with_its_rank_and_exit_code_1():
+    body = "yield Round(Send(1 // (size - 2), rank))"
+    found = script(BROKEN.format(body=body), "verify", "allgather", "-p", "2", "-a", "lazy")
+    assert found.returncode == 1
+    assert found.stderr.startswith("hpccoll: [rank 0] failed\nTraceback (most recent call last)")
+    assert "ZeroDivisionError" in found.stderr

@@ -1,0 +1,184 @@
+"""What the command line may ask for, and what it is told otherwise."""
+
+import numpy as np
+import pytest
+
+from hpccoll import request
+from hpccoll.collectives import COLLECTIVES
+from hpccoll.errors import UnsupportedError, UsageError
+from hpccoll.registry import Choice, catalogue
+
+KIB, MIB = 1 << 10, 1 << 20
+
+DEFAULTS = {
+    "algorithm": "all",
+    "no_library": False,
+    "min_bytes": None,
+    "max_bytes": None,
+    "factor": None,
+    "size_list": None,
+    "dtype": "float32",
+    "op": "sum",
+    "root_text": "0",
+    "no_check": False,
+    "in_place": False,
+    "repetitions": 100,
+    "warmup": 5,
+    "time_budget": 2.0,
+    "seed": 0,
+    "timeout": 60.0,
+}
+"""What the command line passes if nothing is given."""
+
+
+def build(name="allreduce", **given):
+    """Build a request from what is given on the command line."""
+    return request.build(name, **DEFAULTS | given)
+
+
+WRONG = [
+    ({"name": "allredcue"}, "unknown collective 'allredcue'; did you mean allreduce? (choose from"),
+    ({"algorithm": "rign"}, "unknown allreduce algorithm 'rign'; did you mean ring? (choose from"),
+    ({"algorithm": ""}, "unknown allreduce algorithm '' (choose from"),
+    ({"algorithm": "ring,"}, "unknown allreduce algorithm '' (choose from"),
+    ({"algorithm": "ring:segment=2"}, "did you mean segments? (choose from segments)"),
+    ({"algorithm": "ring:segments"}, "write parameters as name:key=value"),
+    ({"algorithm": "ring:segments=x"}, "is not a number, a list (3x4) or a range (1..8)"),
+    ({"algorithm": "ring:segments=0"}, "segments must be at least 1, got 0"),
+    ({"algorithm": "ring:segments=2x2"}, "segments takes one number, got 2x2"),
+    ({"algorithm": "tree:k=2"}, "tree has no parameters"),
+    ({"algorithm": "library", "no_library": True}, "leaves out the library"),
+    ({"size_list": "8", "min_bytes": "8"}, "give either --sizes or --min-bytes, --max-bytes and"),
+    ({"size_list": "8", "max_bytes": "8"}, "give either --sizes or --min-bytes, --max-bytes and"),
+    ({"size_list": "8", "factor": 2}, "give either --sizes or --min-bytes, --max-bytes and"),
+    ({"size_list": "8", "min_bytes": ""}, "give either --sizes or --min-bytes, --max-bytes and"),
+    ({"size_list": "8x"}, "write a whole number of bytes"),
+    ({"size_list": "8,"}, "write a whole number of bytes"),
+    ({"size_list": ""}, "write a whole number of bytes"),
+    ({"min_bytes": ""}, "write a whole number of bytes"),
+    ({"max_bytes": "1.5K"}, "write a whole number of bytes"),
+    (
+        {"size_list": "8,10"},
+        "10 B isn't a whole number of float32 elements (4 B each); use 8 or 12",
+    ),
+    ({"min_bytes": "2"}, "2 B isn't a whole number of float32 elements (4 B each); use 0 or 4"),
+    ({"size_list": "12", "dtype": "float64"}, "float64 elements (8 B each); use 8 or 16"),
+    ({"min_bytes": "8", "max_bytes": "4"}, "8 B is above --max-bytes 4 B; give a larger --max-byt"),
+    ({"min_bytes": "32M"}, "32 MiB is above --max-bytes 16 MiB; give a larger --max-bytes"),
+    ({"dtype": "float16x"}, "unknown dtype 'float16x'; did you mean"),
+    ({"op": "avg"}, "unknown operator 'avg' (choose from sum, prod, min, max)"),
+    ({"name": "bcast", "root_text": "first"}, "--root takes a rank or 'all', got 'first'"),
+    ({"name": "bcast", "root_text": "-1"}, "--root takes a rank or 'all', got '-1'"),
+    ({"name": "bcast", "root_text": ""}, "--root takes a rank or 'all', got ''"),
+    ({"root_text": "2"}, "allreduce has no root; leave out --root 2"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG, ids=[str(given) for given, _ in WRONG])
+def test_a_wrong_request_is_refused_with_a_remedy(given, message):
+    with pytest.raises(UsageError) as at:
+        build(**given)
+    assert message in str(at.value)
+
+
+def test_the_defaults_ask_for_everything():
+    asked = build()
+    assert asked.choices == tuple(map(Choice, catalogue("allreduce")))
+    assert asked.every
+    assert asked.library
+    assert asked.check
+    assert (asked.dtype, asked.operator.name) == (np.dtype("float32"), "sum")
+    assert asked.roots(4) == range(1)
+
+
+def test_switches_leave_out_library_and_check():
+    asked = build(algorithm="ring", no_library=True, no_check=True)
+    assert not asked.library
+    assert not asked.check
+
+
+# Sizes
+
+
+def test_the_default_sizes_are_powers_of_two_from_8_bytes_to_16_mib():
+    assert build().sizes == tuple(1 << exponent for exponent in range(3, 25))
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes"),
+    [
+        ({"min_bytes": "1K", "max_bytes": "8K"}, (KIB, 2 * KIB, 4 * KIB, 8 * KIB)),
+        ({"min_bytes": "1K", "max_bytes": "9K", "factor": 3}, (KIB, 3 * KIB, 9 * KIB)),
+        ({"min_bytes": "8", "max_bytes": "100", "factor": 10}, (8, 80)),
+        ({"min_bytes": "8", "max_bytes": "8"}, (8,)),
+        ({"min_bytes": "0", "max_bytes": "16"}, (0, 4, 8, 16)),
+        ({"min_bytes": "0", "max_bytes": "0"}, (0,)),
+        ({"min_bytes": "0", "max_bytes": "16", "dtype": "float64"}, (0, 8, 16)),
+        ({"size_list": "64K,8,1M,8"}, (8, 64 * KIB, MIB)),
+        ({"size_list": "0"}, (0,)),
+        ({"size_list": "3", "dtype": "int8"}, (3,)),
+    ],
+    ids=str,
+)
+def test_sizes_ascend_once_each(given, sizes):
+    assert build(**given).sizes == sizes
+
+
+# Algorithms
+
+
+def labels(**given):
+    """Return how the chosen algorithms are spelled."""
+    return [choice.label for choice in build(**given).choices]
+
+
+def test_algorithms_are_chosen_in_the_order_of_their_names_and_once():
+    assert labels(algorithm="tree,ring,tree,ring:segments=1") == ["tree", "ring"]
+    assert labels(algorithm=" tree , ring ") == ["tree", "ring"]
+
+
+def test_ranges_of_parameters_are_choices_of_their_own():
+    expected = ["ring", "ring:segments=2", "ring:segments=4"]
+    assert labels(algorithm="ring:segments=1..4*2") == expected
+
+
+def test_the_library_alone_can_be_chosen():
+    asked = build(algorithm="library")
+    assert (asked.choices, asked.every, asked.library) == ((), False, True)
+
+
+# Numbers of ranks
+
+
+@pytest.mark.parametrize("name", [c.name for c in COLLECTIVES.values() if c.rooted])
+def test_roots_are_one_rank_or_all(name):
+    assert build(name).roots(4) == range(1)
+    assert list(build(name, root_text="3").roots(4)) == [3]
+    assert list(build(name, root_text="all").roots(4)) == [0, 1, 2, 3]
+    with pytest.raises(UsageError, match="--root 4 is out of range: 4 ranks are numbered 0 to 3"):
+        build(name, root_text="4").roots(4)
+
+
+@pytest.mark.parametrize("name", [c.name for c in COLLECTIVES.values() if not c.rooted])
+def test_without_roots_there_is_one_round_of_measurements(name):
+    assert list(build(name, root_text="all").roots(4)) == [0]
+
+
+def test_of_the_whole_catalogue_what_cannot_run_is_skipped_with_its_reason():
+    asked = build("allgather")
+    for size in range(1, 17):
+        able, skipped = asked.supported(size)
+        assert all(choice.algorithm.supports(size) for choice in able)
+        assert len(able) + len(skipped) == len(asked.choices)
+        assert set(skipped).isdisjoint(choice.label for choice in able)
+        assert ("recursive-doubling" in skipped) == (size & (size - 1) != 0)
+        for label, reason in skipped.items():
+            assert reason.startswith(f"{label} needs ")
+            assert f", got {size}; use " in reason
+
+
+def test_an_algorithm_that_was_named_is_never_skipped():
+    asked = build("allgather", algorithm="ring,recursive-doubling")
+    assert len(asked.supported(8)[0]) == 2
+    with pytest.raises(UnsupportedError, match=r"got 6; use --algorithm .*ring, or 4 ranks"):
+        asked.supported(6)
