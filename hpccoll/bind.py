@@ -8,7 +8,7 @@ is no initial copy, and local work is put off until the next round's messages ar
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 
 from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region, layout
 from hpccoll.partition import Partition
@@ -32,9 +32,33 @@ PACK_BYTES = 8192
 """A message of several separate ranges is packed up to this size and split per range beyond it."""
 ALIGNMENT = 64
 """Pieces of scratch start at multiples of this many bytes."""
+LARGEST_PIECE = 1 << 30
+"""No message has more bytes than this: not every library counts beyond 2**31."""
 
 
-def bind(choice: Choice, rank: int, size: int, message: Message) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Segmentation:
+    """How long messages are cut; both ends must use the same.
+
+    Attributes
+    ----------
+    bytes
+        The longest piece of a message.
+    window
+        Pieces that a round's only receive has in flight; each is reduced as soon as it is there.
+    """
+
+    bytes: int = LARGEST_PIECE
+    window: int = 2
+
+
+def bind(
+    choice: Choice,
+    rank: int,
+    size: int,
+    message: Message,
+    segmentation: Segmentation = Segmentation(),
+) -> Plan:
     """Bind the schedule of `rank` to `message`.
 
     Raises
@@ -42,7 +66,7 @@ def bind(choice: Choice, rank: int, size: int, message: Message) -> Plan:
     UnsupportedError
         The algorithm isn't defined for `size` ranks.
     """
-    binder = _Binder(choice, rank, size, message)
+    binder = _Binder(choice, rank, size, message, segmentation)
     rounds = list(choice.schedule(rank, size, message.root))
     binder.copy_untouched(rounds)
     for number, step in enumerate(rounds, 1):
@@ -66,11 +90,15 @@ class _Incoming:
 
 
 class _Binder:
-    def __init__(self, choice: Choice, rank: int, size: int, message: Message) -> None:
+    def __init__(
+        self, choice: Choice, rank: int, size: int, message: Message, cut: Segmentation
+    ) -> None:
         contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
         grid = choice.grid(size)
         pieces = grid // natural
         self.rank, self.size, self.message = rank, size, message
+        self.piece = max(1, min(cut.bytes, LARGEST_PIECE) // message.itemsize)
+        self.window = cut.window
         self.partition = Partition(message.count, grid)
         self.held = _scaled(contract.held(rank, size, message.root, natural), pieces)
         self.wanted = _scaled(contract.wanted(rank, size, message.root, natural), pieces)
@@ -83,6 +111,7 @@ class _Binder:
         self.pending: list[Instruction] = []
         self.instructions: list[Instruction] = []
         self.untouched: set[int] = set()
+        self.flying: dict[int, PostSend | PostRecv] = {}
         self.slots = self.packed = 0
 
     # Where blocks live
@@ -178,14 +207,20 @@ class _Binder:
             if isinstance(action, Recv | Combine)
             for names in self._messages(action.blocks)
         ]
-        slots = self._post(sends, receives, number)
+        self._wait([slot for slot, post in self.flying.items() if post.round < number - 1])
+        pipelined = len(receives) == 1 and self._pipelined(step, sends, receives[0])
+        pieces = [self._pieces(receive.landing) for receive in receives]
+        if pipelined:
+            pieces = [self._window(receives[0])]
+        self._post(sends, receives, pieces, number, pipelined)
         self._flush(len(self.pending))
         if number == 1:  # by now copied, and beside the blocks that it will be sent with
             goals = {(DATA, b): (OUTPUT, self._distance(self.wanted, b)) for b in self.untouched}
             self.where.update(goals)
-        if slots:
-            self.instructions.append(Wait(tuple(range(slots)), number))
-        self.slots = max(self.slots, slots)
+        if pipelined:
+            self._pipeline(receives[0], pieces[0], number)
+            return
+        self._wait([slot for slot, post in self.flying.items() if isinstance(post, PostRecv)])
         self._act(step, receives)
 
     def _messages(self, blocks: object) -> list[Ranges]:
@@ -215,36 +250,130 @@ class _Binder:
         busy.append(landing)
         return landing
 
-    def _post(self, sends: list[_Outgoing], receives: list[_Incoming], number: int) -> int:
-        """Post a round's messages, receives first, and return how many there are."""
+    def _pieces(self, region: Region) -> list[Region]:
+        """Cut a message into pieces: both ends cut alike, by its length alone."""
+        starts = range(0, region.count, self.piece) or (0,)
+        return [
+            Region(region.space, region.offset + start, min(self.piece, region.count - start))
+            for start in starts
+        ]
+
+    def _post(
+        self,
+        sends: list[_Outgoing],
+        receives: list[_Incoming],
+        pieces: list[list[Region]],
+        number: int,
+        pipelined: bool,
+    ) -> None:
+        """Post a round's messages, receives first; of a pipelined receive only the window."""
         held_back: list[PostRecv] = []
-        for slot, receive in enumerate(receives):
+        for receive, landings in zip(receives, pieces, strict=True):
             action = receive.action
-            post = PostRecv(slot, action.peer, receive.landing, action.channel, number)
-            # Matching is in order, so one receive held back holds back the later ones of its peer.
-            after = any((p.peer, p.channel) == (post.peer, post.channel) for p in held_back)
-            if after or self._needed(post):
-                held_back.append(post)
-            else:
-                self.instructions.append(post)
-        for slot, send in enumerate(sends, len(receives)):
+            for landing in landings[: self.window] if pipelined else landings:
+                post = PostRecv(0, action.peer, landing, action.channel, number)
+                # Matching is in order, so one receive held back holds back later ones of its peer.
+                after = any((p.peer, p.channel) == (post.peer, post.channel) for p in held_back)
+                if after or self._needed(post):
+                    held_back.append(post)
+                else:
+                    self._emit(post)
+        for send in sends:
             for region in send.regions:
-                self._flush(self._needed(PostSend(slot, send.action.peer, region, 0, number)))
+                self._flush(self._needed(PostSend(0, send.action.peer, region, 0, number)))
             source = self._packed(send.names, send.regions)
-            self.instructions.append(
-                PostSend(slot, send.action.peer, source, send.action.channel, number)
-            )
+            for piece in self._pieces(source):
+                self._emit(PostSend(0, send.action.peer, piece, send.action.channel, number))
         for post in held_back:
             self._flush(self._needed(post))
-            self.instructions.append(post)
-        return len(receives) + len(sends)
+            self._emit(post)
+
+    def _pipelined(self, step: Round, sends: list[_Outgoing], receive: _Incoming) -> bool:
+        """Tell whether the round's only receive is reduced piece by piece while it arrives.
+
+        Nothing else may act in the round, and no reduction may have to wait for one of its sends:
+        posting a receive would then depend on the progress of another message.
+        """
+        action = receive.action
+        alone = all(isinstance(a, Send) or a is action for a in step.actions)
+        if not (isinstance(action, Combine) and alone and receive.landing.count > self.piece):
+            return False
+        own = self._located(action.buffer, receive.names)
+        targets = [*(self._homes(action.buffer, receive.names) or ()), *own]
+        return not any(
+            region.overlaps(target) and target.space != INPUT
+            for send in sends
+            for region in send.regions
+            for target in targets
+        )
+
+    def _window(self, receive: _Incoming) -> list[Region]:
+        """Return where the pieces of a pipelined receive land.
+
+        Where they don't stay, they take turns in a part of scratch that remains in the cache.
+        """
+        action = receive.action
+        pieces = self._pieces(receive.landing)
+        own = self._located(action.buffer, receive.names)
+        homes = self._homes(action.buffer, receive.names)
+        stays = homes is None and any(place.space == INPUT for place in own)
+        if receive.landing.space <= SCRATCH or stays:
+            return pieces
+        turns = self._temporary(self.window * self.piece)
+        return [
+            Region(turns.space, index % self.window * self.piece, piece.count)
+            for index, piece in enumerate(pieces)
+        ]
+
+    def _pipeline(self, receive: _Incoming, pieces: list[Region], number: int) -> None:
+        """Reduce the round's only receive piece by piece, and post the piece after the window."""
+        action = receive.action
+        assert isinstance(action, Combine)
+        self._reduce(action.buffer, receive.names, pieces, action.side, True)
+        work, self.pending = iter(self.pending), []
+        for index, piece in enumerate(pieces):
+            left = piece.count
+            while left:
+                reduction = next(work)
+                assert isinstance(reduction, Reduce)
+                self._emit(reduction)
+                left -= reduction.into.count
+            if index + self.window < len(pieces):
+                landing = pieces[index + self.window]
+                self._emit(PostRecv(0, action.peer, landing, action.channel, number))
+
+    def _emit(self, instruction: Instruction) -> None:
+        """Append an instruction, after the waits that what it touches needs."""
+        written, read = writes(instruction), reads(instruction)
+        self._wait(
+            [
+                slot
+                for slot, post in self.flying.items()
+                if any(region.overlaps(post.region) for region in written)
+                or (
+                    isinstance(post, PostRecv)
+                    and any(region.overlaps(post.region) for region in read)
+                )
+            ]
+        )
+        if isinstance(instruction, PostSend | PostRecv):
+            slot = next(slot for slot in count() if slot not in self.flying)
+            instruction = self.flying[slot] = replace(instruction, slot=slot)
+            self.slots = max(self.slots, slot + 1)
+        self.instructions.append(instruction)
+
+    def _wait(self, slots: list[int]) -> None:
+        if slots:
+            self.instructions.append(Wait(tuple(slots), max(self.flying[s].round for s in slots)))
+            for slot in slots:
+                del self.flying[slot]
 
     def _packed(self, names: Ranges, regions: list[Region]) -> Region:
         if not names or len(regions) == 1:
             return regions[0] if regions else Region(INPUT, 0, 0)
         whole = self._temporary(self._count(names))
         for piece, region in zip(_cut(whole, regions), regions, strict=True):
-            self.instructions.append(Copy(piece, region))
+            self._emit(Copy(piece, region))
         self.packed += whole.count
         return whole
 
@@ -260,7 +389,8 @@ class _Binder:
         return 0
 
     def _flush(self, count: int) -> None:
-        self.instructions += self.pending[:count]
+        for instruction in self.pending[:count]:
+            self._emit(instruction)
         del self.pending[:count]
 
     # Local work
@@ -323,6 +453,7 @@ class _Binder:
         self._flush(len(self.pending))
         self._copy_home(block for block in self.wanted if block not in self.untouched)
         self._flush(len(self.pending))
+        self._wait(list(self.flying))
         instructions, scratch = _allocate(
             self.instructions, self.temporaries, max(1, ALIGNMENT // self.message.itemsize)
         )
@@ -411,18 +542,17 @@ def _allocate(
     """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    flying: list[int] = []
+    flying: dict[int, int] = {}
     for index, instruction in enumerate(instructions):
         if isinstance(instruction, Wait):
-            last.update(dict.fromkeys(flying, index))
-            flying = []
+            last.update({flying.pop(slot): index for slot in instruction.slots if slot in flying})
             continue
         for region in (*reads(instruction), *writes(instruction)):
             if region.space > SCRATCH:
                 first.setdefault(region.space, index)
                 last[region.space] = index
                 if isinstance(instruction, PostSend | PostRecv):
-                    flying.append(region.space)
+                    flying[instruction.slot] = region.space
     offsets: dict[int, int] = {}
     live: list[tuple[int, int, int]] = []
     scratch = 0

@@ -37,8 +37,9 @@ class Mismatch:
     of_input: bool = False
 
     def __str__(self) -> str:
+        place = f"index {self.index}" + " of its input" * self.of_input
         return (
-            f"rank {self.rank}, index {self.index}{' of its input' * self.of_input}: expected {self.expected}, got {self.got} "
+            f"rank {self.rank}, {place}: expected {self.expected}, got {self.got} "
             f"({self.wrong} wrong in all)"
         )
 
