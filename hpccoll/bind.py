@@ -19,6 +19,7 @@ from hpccoll.plan import (
     PostRecv,
     PostSend,
     Reduce,
+    Scale,
     Wait,
     reads,
     writes,
@@ -436,7 +437,7 @@ class _Binder:
             left, right = (piece, place) if side == LEFT else (place, piece)
             self.pending.append(Reduce(into, left, right))
             results.append(into)
-        self._settle(buffer, names, results)
+        self._settle(buffer, names, _joined(results))
 
     def _copy(self, action: CopyBlocks) -> None:
         names = ranges(action.blocks)
@@ -453,6 +454,8 @@ class _Binder:
         self._flush(len(self.pending))
         self._copy_home(block for block in self.wanted if block not in self.untouched)
         self._flush(len(self.pending))
+        if self.message.average and self.layout.result.count:
+            self._emit(Scale(self.layout.result))
         self._wait(list(self.flying))
         instructions, scratch = _allocate(
             self.instructions, self.temporaries, max(1, ALIGNMENT // self.message.itemsize)
@@ -576,7 +579,7 @@ def _placed(instruction: Instruction, offsets: dict[int, int]) -> Instruction:
             return region
         return Region(SCRATCH, offsets[region.space] + region.offset, region.count)
 
-    if isinstance(instruction, Wait):
+    if isinstance(instruction, Wait | Scale):
         return instruction
     if all(region.space <= SCRATCH for region in (*reads(instruction), *writes(instruction))):
         return instruction

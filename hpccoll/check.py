@@ -4,25 +4,34 @@ Every rank plays a different role at every position: the role of rank r at posit
 h(i)) mod p`` with a hash h, and a rank's value is a term of the role and of h(i). Over all ranks
 each role occurs once, so the exact result follows from i alone, independently of any MPI library
 and without anybody's data: a missing or doubled rank, a swapped or stale block, and data from
-another call all change it. Terms are small integers, so sums are exact in the element type
-whatever their order; products are of powers of two, with the terms as exponents. Where a type is
-too narrow for that many ranks, only some roles have a term of their own.
+another call all change it. Terms are small integers (`hpccoll.patterns`), so sums are exact in the
+element type whatever their order, and the division of an average rounds once; products are of
+powers of two, with the terms as exponents; the imaginary part of a complex value is twice the real
+one, and complex products are of powers of 2i. Where a type is too narrow for that many ranks, only
+some roles have a term of their own.
+
+Results are compared to the bit. Only the sign of a zero part of a complex product is left open, for
+it depends on the order of multiplication; what is expected is never NaN.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import isqrt
 from typing import Any
 
 import numpy as np
 
 from hpccoll.collectives import ALL, ROOT, Collective
-from hpccoll.datatypes import Array, Operator
+from hpccoll.datatypes import COMPLEX, INTEGER, Array, Operator, bits, divide, kind, part
 from hpccoll.layout import INPUT, Layout, Region
 from hpccoll.partition import Partition
+from hpccoll.patterns import Design, design
 
 CHUNK = 1 << 18
 """Elements that are generated at a time, so that a check needs little memory."""
+
+_SIGNIFICAND = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+_EXPONENT = {"float16": 15, "bfloat16": 127, "float32": 127, "float64": 1023}
+"""Bits of the significand, and the largest exponent, by the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,66 +72,51 @@ class Pattern:
     seed: int
 
     @property
-    def _exponents(self) -> bool:
-        return self.collective.reduces and self.operator.name == "prod"
-
-    @cached_property
-    def _limit(self) -> int:
-        """The largest sum of terms over all ranks that the type represents exactly."""
-        if self.dtype.kind == "f":
-            exact = np.finfo(self.dtype)
-            limit = exact.maxexp - 1 if self._exponents else 1 << (exact.nmant + 1)
-        else:
-            bits = np.iinfo(self.dtype)
-            limit = bits.bits - 1 - (bits.min < 0) if self._exponents else int(bits.max)
-        return min(limit, 1 << 40)
+    def _name(self) -> str | None:
+        return self.operator.name if self.collective.reduces else None
 
     @property
-    def _adds(self) -> bool:
-        """Whether all ranks' terms are added up, as values or as exponents."""
-        return self.collective.reduces and self.operator.name in ("sum", "prod")
+    def _exponents(self) -> bool:
+        return self._name == "prod"
+
+    @property
+    def _limit(self) -> int:
+        """What terms and results stay below, so that the type represents them exactly."""
+        if kind(self.dtype) == INTEGER:
+            number = np.iinfo(self.dtype)
+            return number.bits - 1 - (number.min < 0) if self._exponents else int(number.max)
+        real = part(self.dtype).name
+        if self._exponents:
+            return _EXPONENT[real]
+        limit = 1 << _SIGNIFICAND[real]
+        # Divided by the number of ranks, larger sums could become equal; imaginary parts are twice.
+        return limit >> (self._name == "avg") + (kind(self.dtype) == COMPLEX)
 
     @cached_property
-    def _active(self) -> int:
-        """How many roles have a term of their own."""
-        if 2 * self.size * (self.size if self._adds else 1) <= self._limit:
-            return self.size
-        most = isqrt(self._limit // 2) if self._adds else self._limit // 2
-        return min(self.size, max(1, most))
-
-    @cached_property
-    def _bases(self) -> int:
-        """How many values the part of a term has that depends on the position."""
-        share = self._limit // self._active if self._adds else self._limit
-        return share - self._active + 1
+    def _design(self) -> Design:
+        return design(self._name, self._limit, self.size)
 
     def _base(self, start: int, stop: int) -> Array:
         mixed = np.arange(start, stop, dtype=np.uint64) + np.uint64(self.seed << 40)
         for multiplier in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93):
             mixed *= np.uint64(multiplier)
             mixed ^= mixed >> np.uint64(32)
-        return (mixed % np.uint64(self._bases)).astype(np.int64)
+        return (mixed % np.uint64(self._design.bases)).astype(np.int64)
 
     def inputs(self, rank: int, start: int, stop: int) -> Array:
         """Return elements `start` to `stop` of the full vector of `rank`."""
         base = self._base(start, stop)
         role = (np.arange(start, stop) + base + rank) % self.size
-        # An idle role must not be the smallest term, or a minimum would hang on no rank.
-        idle = base + self._active - 1 if self.operator.name == "min" else 0
-        terms = np.where(role < self._active, base + role, idle)
-        return self._values(terms)
+        return self._values(self._design.terms(base, role))
 
     def expected(self, start: int, stop: int) -> Array:
         """Return elements `start` to `stop` of the exact result."""
         if self.collective.contributors != ALL:
             return self._contributed(start, stop)
-        base = self._base(start, stop)
-        active = self._active
-        if self.operator.name == "min":
-            return self._values(base)
-        if self.operator.name == "max":
-            return self._values(base + active - 1)
-        return self._values(active * base + active * (active - 1) // 2)
+        result = self._values(self._design.result(self._base(start, stop)))
+        if self.operator.average:
+            divide(result, self.size)
+        return result
 
     def _contributed(self, start: int, stop: int) -> Array:
         if self.collective.contributors == ROOT:
@@ -136,12 +130,16 @@ class Pattern:
         return np.concatenate(parts) if parts else np.empty(0, self.dtype)
 
     def _values(self, terms: Array) -> Array:
-        if self._exponents:
-            one = np.ones(len(terms), self.dtype)
-            return (
-                np.ldexp(one, terms) if self.dtype.kind == "f" else one << terms.astype(self.dtype)
-            )
-        return terms.astype(self.dtype)
+        of = kind(self.dtype)
+        if self._exponents and of == INTEGER:
+            powers: Array = np.ones(len(terms), self.dtype) << terms.astype(self.dtype)
+            return powers
+        values: Array = np.ldexp(1.0, terms) if self._exponents else terms
+        if of == COMPLEX:
+            turns = np.array([1, 1j, -1, -1j])[terms % 4]
+            values = values * (turns if self._exponents else 1 + 2j)
+        rounded: Array = values.astype(self.dtype)
+        return rounded
 
     def fill(self, rank: int, place: Layout, spaces: list[Array]) -> None:
         """Write the input of `rank` into its buffers, and a wrong value everywhere else."""
@@ -155,7 +153,9 @@ class Pattern:
 
     @property
     def _poison(self) -> Any:
-        return np.nan if self.dtype.kind == "f" else np.iinfo(self.dtype).max
+        if kind(self.dtype) == INTEGER:
+            return np.iinfo(self.dtype).max
+        return complex(np.nan, np.nan) if kind(self.dtype) == COMPLEX else np.nan
 
     def mismatch(self, rank: int, place: Layout, spaces: list[Array]) -> Mismatch | None:
         """Compare what `rank` got to the exact result; its input must be as it was, too."""
@@ -173,11 +173,17 @@ class Pattern:
             got = spaces[region.space][region.offset + low : region.offset + high]
             window = (start + low, start + high)
             right = self.expected(*window) if result else self.inputs(rank, *window)
-            if np.array_equal(got, right):
-                continue
-            places = np.flatnonzero(got != right)
+            places = self._differences(got, right)
             wrong += len(places)
-            if first is None:
+            if first is None and len(places):
                 at = int(places[0])
                 first = (start + low + at, str(right[at]), str(got[at]))
         return None if first is None else Mismatch(rank, *first, wrong, of_input=not result)
+
+    def _differences(self, got: Array, right: Array) -> Array:
+        """Return the indices of the elements that aren't the same to the bit."""
+        zeros = kind(self.dtype) == COMPLEX and self._exponents
+        one, other = bits(got + 0 if zeros else got), bits(right + 0 if zeros else right)
+        if np.array_equal(one, other):
+            return np.empty(0, np.intp)
+        return np.flatnonzero((one != other).reshape(len(got), -1).any(axis=1))

@@ -23,6 +23,10 @@ class VerificationError(HpccollError):
     """A schedule is wrong; the message is the counterexample (exit code 1)."""
 
 
+class EngineError(HpccollError):
+    """An MPI function failed; the message says which rank, round and peer, and MPI's own words."""
+
+
 class PlanError(HpccollError):
     """A plan touches memory that is in flight: a fault of the planner, never of the user."""
 

@@ -40,12 +40,15 @@ class Message:
         Bytes of an element.
     in_place
         The input lies in the output's buffer, as the collective's `in_place` says.
+    average
+        The reduced result is divided by the number of ranks, once, at the end.
     """
 
     count: int
     itemsize: int
     root: int = 0
     in_place: bool = False
+    average: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ every block each algorithm has its turn, in an order that is shuffled anew, beca
 drifts. Results are checked in untimed calls before and after.
 """
 
-import gc
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil
@@ -13,25 +12,26 @@ from random import Random
 
 import numpy as np
 
-from hpccoll.bind import bind
-from hpccoll.buffers import allocate, check_memory
+from hpccoll.candidates import Candidates, candidates, memory
 from hpccoll.check import Mismatch, Pattern
 from hpccoll.clock import now
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
-from hpccoll.engines.library import LibraryCall
-from hpccoll.engines.python import PythonCall
-from hpccoll.layout import Layout, Message, layout
-from hpccoll.plan import Plan
-from hpccoll.registry import LIBRARY, Choice, Value
+from hpccoll.layout import Message
+from hpccoll.registry import LIBRARY, Value
 from hpccoll.request import Request
-from hpccoll.stats import Summary, summarize
+from hpccoll.sampling import NOTHING, Loop, Times, touched
+from hpccoll.stats import Summary, Verdict, compare, relative_half_width, summarize
+from hpccoll.straggler import Straggler, straggler
 from hpccoll.units import format_size
-from hpccoll.watchdog import Watchdog
 from hpccoll.world import World
 
 BLOCKS = 10
-"""Turns that every algorithm of a size has, if the time allows."""
+"""Turns that every algorithm of a size has, at least, if the time allows."""
+TURN = 0.005
+"""Seconds of an algorithm's turn: short, so that all see the same state of the machine."""
+LATE = 1e-6
+"""A call that begins more than this after the agreed moment doesn't count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,27 @@ class Measurement:
     ----------
     label
         The algorithm with its parameters, as it is chosen on the command line.
+    samples
+        The slowest rank's times, in the order of the calls.
     first
         Time of the very first call, which the samples leave out.
     stopped_by
-        Which rule ended the repetitions.
+        Which rule ended the repetitions: ``target``, ``repetitions`` or ``time budget``.
+    target_met
+        The median's interval is as narrow as asked.
+    late
+        Calls that were left out because a rank came after the agreed moment.
+    skew
+        Median of how far apart ranks leave the barrier in this run.
+    canary
+        Medians of a fixed spin and of one barrier, made between the blocks.
     check
         ``ok``, ``failed`` or ``skipped``.
+    verdict
+        The comparison with the library, None for the library itself and without it.
     """
 
+    collective: str
     algorithm: str
     label: str
     parameters: dict[str, Value]
@@ -58,21 +71,32 @@ class Measurement:
     bytes: int
     message: Message
     latency: Summary
+    samples: tuple[float, ...]
     first: float
     warmup: int
     stopped_by: str
+    target_met: bool
+    late: int
+    skew: float | None
+    canary: tuple[float, float]
     check: str
     mismatches: tuple[Mismatch, ...]
+    verdict: Verdict | None = None
+    straggler: Straggler | None = None
 
 
 @dataclass(slots=True)
-class _Candidate:
+class _Series:
+    """One algorithm's samples as they come in; `ranks` has a row per call if they are wanted."""
+
     algorithm: str
     label: str
     parameters: dict[str, Value]
     call: Call
     first: float = 0.0
+    late: int = 0
     samples: list[float] = field(default_factory=list)
+    ranks: list[Array] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
 
 
@@ -86,30 +110,24 @@ def check_request(request: Request, world: World) -> None:
         memory. Every rank raises it alike.
     """
     choices, _ = request.supported(world.size)
-    largest = max(request.sizes)
-    need = 0
-    for root in request.roots(world.size):
-        message = _message(request, largest, root)
-        place = layout(request.collective, world.rank, world.size, message)
-        plans = [bind(choice, world.rank, world.size, message) for choice in choices]
-        scratch = max([0, *(plan.scratch for plan in plans)])
-        need = max(need, (place.input + place.output + scratch) * message.itemsize)
-    check_memory(world, need, f"{request.collective.name} of {format_size(largest)}")
+    messages = [_message(request, max(request.sizes), root) for root in request.roots(world.size)]
+    memory(request, choices, world, messages)
 
 
-def measure(request: Request, world: World) -> Iterator[list[Measurement]]:
+def measure(request: Request, world: World, loop: Loop, skew: float) -> Iterator[list[Measurement]]:
     """Measure every size and root; on rank 0 yield the measurements of each, elsewhere nothing."""
     choices, _ = request.supported(world.size)
-    with Watchdog(request.timeout, world.rank) as watchdog:
-        for size in request.sizes:
-            for root in request.roots(world.size):
-                message = _message(request, size, root)
-                yield _Cell(request, choices, world, watchdog, message).measure()
+    for size in request.sizes:
+        for root in request.roots(world.size):
+            message = _message(request, size, root)
+            ready = candidates(request, choices, world, loop, message)
+            yield _Cell(request, world, loop, skew, message, ready).measure()
 
 
 def _message(request: Request, size: int, root: int) -> Message:
     itemsize = request.dtype.itemsize
-    return Message(size // itemsize, itemsize, root, request.in_place)
+    average = request.collective.reduces and request.operator.average
+    return Message(size // itemsize, itemsize, root, request.in_place, average)
 
 
 class _Cell:
@@ -118,29 +136,21 @@ class _Cell:
     def __init__(
         self,
         request: Request,
-        choices: tuple[Choice, ...],
         world: World,
-        watchdog: Watchdog,
+        loop: Loop,
+        skew: float,
         message: Message,
+        ready: Candidates,
     ) -> None:
-        self.request, self.world, self.watchdog, self.message = request, world, watchdog, message
-        collective = request.collective
-        self.place: Layout = layout(collective, world.rank, world.size, message)
-        plans = [bind(choice, world.rank, world.size, message) for choice in choices]
-        scratch = max([0, *(plan.scratch for plan in plans)])
-        self.spaces = allocate(self.place, scratch, request.dtype)
-        self.candidates = [
-            self._own(choice, plan) for choice, plan in zip(choices, plans, strict=True)
-        ]
-        if request.library:
-            call = LibraryCall(
-                collective, message, self.place, self.spaces, request.operator, world.comm
-            )
-            self.candidates.append(_Candidate(LIBRARY, LIBRARY, {}, call))
-
-    def _own(self, choice: Choice, plan: Plan) -> _Candidate:
-        call = PythonCall(plan, self.spaces, self.request.operator, self.world.comm)
-        return _Candidate(choice.algorithm.name, choice.label, choice.values, call)
+        self.request, self.world, self.loop, self.skew = request, world, loop, skew
+        self.message, self.ready = message, ready
+        self.bytes = message.count * message.itemsize
+        self.touch = NOTHING
+        if request.touch:
+            self.touch = touched(ready.spaces, ready.place.in_place, request.cold)
+        self.series = [_Series(c.algorithm, c.label, c.parameters, c.call) for c in ready.calls]
+        self.canaries: list[tuple[float, float]] = []
+        self.width = 0.0
 
     def measure(self) -> list[Measurement]:
         """Check, warm up, sample, check again."""
@@ -148,55 +158,73 @@ class _Cell:
         warmup = self._warm_up()
         stopped_by = self._sample()
         self._check_all("end")
-        self.watchdog.pause()
+        self.loop.watchdog.pause()
         if self.world.rank:
             return []
-        return [self._result(candidate, warmup, stopped_by) for candidate in self.candidates]
+        library = next((s.samples for s in self.series if s.algorithm == LIBRARY), None)
+        return [self._result(series, library, warmup, stopped_by) for series in self.series]
 
-    def _result(self, candidate: _Candidate, warmup: int, stopped_by: str) -> Measurement:
-        verdict = "failed" if candidate.mismatches else "ok" if self.request.check else "skipped"
+    def _result(
+        self, series: _Series, library: list[float] | None, warmup: int, stopped_by: str
+    ) -> Measurement:
+        verdict = "failed" if series.mismatches else "ok" if self.request.check else "skipped"
+        own = series.algorithm != LIBRARY
         return Measurement(
-            algorithm=candidate.algorithm,
-            label=candidate.label,
-            parameters=candidate.parameters,
-            engine=candidate.call.engine,
-            function=candidate.call.function,
-            bytes=self.message.count * self.message.itemsize,
+            collective=self.request.collective.name,
+            algorithm=series.algorithm,
+            label=series.label,
+            parameters=series.parameters,
+            engine=series.call.engine,
+            function=series.call.function,
+            bytes=self.bytes,
             message=self.message,
-            latency=summarize(candidate.samples),
-            first=candidate.first,
+            latency=summarize(series.samples),
+            samples=tuple(series.samples),
+            first=series.first,
             warmup=warmup,
             stopped_by=stopped_by,
+            target_met=self._narrow(series),
+            late=series.late,
+            skew=self.skew if self.request.sync == "barrier" else None,
+            canary=(_median([c[0] for c in self.canaries]), _median([c[1] for c in self.canaries])),
             check=verdict,
-            mismatches=tuple(candidate.mismatches),
+            mismatches=tuple(series.mismatches),
+            verdict=compare(series.samples, library) if own and library else None,
+            straggler=straggler(series.ranks, self.world.hosts) if self.request.per_rank else None,
         )
+
+    def _narrow(self, series: _Series) -> bool:
+        width = relative_half_width(series.samples)
+        return width is not None and width <= self.request.target_ci
 
     # Checks
 
     def _check_all(self, when: str, first: bool = False) -> None:
-        pattern = self._pattern(when)
-        for candidate in self.candidates:
-            self.watchdog.pause()  # making and comparing large inputs takes its time
+        pattern, rank, watchdog = self._pattern(when), self.world.rank, self.loop.watchdog
+        for series in self.series:
+            watchdog.pause()  # making and comparing large inputs takes its time
             if self.request.check or first:
-                pattern.fill(self.world.rank, self.place, self.spaces)
-                elapsed = self._timed(candidate, 1)
-                candidate.first = float(elapsed[0]) if first else candidate.first
+                pattern.fill(rank, self.ready.place, self.ready.everything)
+                self._name(series)
+                times = self.loop.run(series.call, 1)
+                elapsed = self.world.slowest(times.ends - times.begins)
+                series.first = float(elapsed[0]) if first else series.first
             if self.request.check:
-                self.watchdog.pause()
-                found = pattern.mismatch(self.world.rank, self.place, self.spaces)
+                watchdog.pause()
+                found = pattern.mismatch(rank, self.ready.place, self.ready.everything)
                 everyone = self.world.comm.allgather(found)
-                candidate.mismatches += [mismatch for mismatch in everyone if mismatch]
+                series.mismatches += [mismatch for mismatch in everyone if mismatch]
 
     def _pattern(self, when: str) -> Pattern:
-        request = self.request
-        seed = Random(f"{request.seed} {self.message} {when}").getrandbits(20)
+        request, message = self.request, self.message
+        seed = Random(f"{request.seed} {message} {when}").getrandbits(20)
         return Pattern(
             request.collective,
             request.dtype,
             request.operator,
             self.world.size,
-            self.message.count,
-            self.message.root,
+            message.count,
+            message.root,
             seed,
         )
 
@@ -204,55 +232,103 @@ class _Cell:
 
     def _warm_up(self) -> int:
         """Make the untimed calls that fit into a tenth of the budget; return their number."""
-        total = sum(candidate.first for candidate in self.candidates)
+        total = sum(series.first for series in self.series)
         fitting = int(self.request.time_budget / 10 / total) if total else self.request.warmup
         count: int = self.world.comm.bcast(min(self.request.warmup, fitting))
-        for candidate in self.candidates:
-            self._timed(candidate, count)
+        for series in self.series:
+            self._name(series)
+            self.loop.run(series.call, count, self.touch)
         return count
 
     def _sample(self) -> str:
-        """Fill every candidate's samples; return which rule ended that."""
-        wanted = self.request.repetitions
+        """Fill every series; return which rule ended that. One rank decides, or they'd disagree."""
         order = Random(f"{self.request.seed} {self.message}")
-        begin, done, estimate = now(), 0, sum(c.first for c in self.candidates)
+        begin, done = now(), 0
+        estimate = sum(series.first for series in self.series) / len(self.series)
         while True:
-            left = self.request.time_budget - (now() - begin)
-            share = int(left / estimate) if estimate else wanted
-            count = max(1, min(ceil(wanted / BLOCKS), wanted - done, share))
-            # One rank decides, or clocks and budgets would disagree.
-            stop = "repetitions" if done >= wanted else "time budget" if done and left <= 0 else ""
+            stop = self._stop(done, now() - begin)
+            count = max(1, min(int(TURN / max(estimate, 1e-9)), self._turn(done)))
             count, stop = self.world.comm.bcast((count, stop))
             if stop:
                 return str(stop)
-            turns = list(self.candidates)
+            self.canaries.append(self.loop.canary())
+            turns = list(self.series)
             order.shuffle(turns)
             started = now()
-            for candidate in turns:
-                candidate.samples += self._timed(candidate, count).tolist()
+            for series in turns:
+                self._take(series, count, f"{self.request.seed} {self.bytes} {done}")
             done += count
-            estimate = (now() - started) / count
+            estimate = (now() - started) / count / len(turns)
 
-    def _timed(self, candidate: _Candidate, count: int) -> Array:
-        """Make `count` calls and return, on rank 0, the slowest rank's times in seconds."""
-        times = np.empty(count)
-        call, barrier, watchdog = candidate.call, self.world.comm.Barrier, self.watchdog
-        watchdog.label = (
-            f"{self.request.collective.name} {candidate.label} "
-            f"of {format_size(self.message.count * self.message.itemsize)}"
+    def _turn(self, done: int) -> int:
+        most = ceil(self.request.repetitions / BLOCKS)
+        return min(most, self.request.repetitions - done)
+
+    def _stop(self, done: int, elapsed: float) -> str:
+        if self.world.rank or done < min(self.request.min_repetitions, self.request.repetitions):
+            return ""
+        if all(self._narrow(series) for series in self.series):
+            return "target"
+        if done >= self.request.repetitions:
+            return "repetitions"
+        return "time budget" if elapsed > self.request.time_budget else ""
+
+    def _name(self, series: _Series) -> None:
+        self.loop.watchdog.label = (
+            f"{self.request.collective.name} {series.label} of {format_size(self.bytes)}"
         )
-        collecting = gc.isenabled()
-        gc.disable()
-        # In-place results grow from call to call; what overflows is no concern of the timing.
-        with np.errstate(all="ignore"):
-            for i in range(count):
-                watchdog.call = None
-                barrier()
-                watchdog.call = call
-                watchdog.since = start = now()
-                call()
-                times[i] = now() - start
-        watchdog.call = None
-        if collecting:
-            gc.enable()
-        return self.world.slowest(times)
+
+    def _take(self, series: _Series, count: int, seed: str) -> None:
+        """Make `count` calls and add the slowest rank's times, on rank 0."""
+        self._name(series)
+        delays = self.request.arrival.delays(self.world.rank, self.world.size, count, seed)
+        starts = self._agreed(series, count) if self.request.sync == "window" else None
+        times = self.loop.run(
+            series.call,
+            count,
+            self.touch,
+            barrier=self.request.sync == "barrier",
+            starts=None if starts is None else self.loop.clock.to_local(starts),
+            delays=None if delays is None else np.array(delays),
+        )
+        valid, own = self._durations(times, starts, delays is not None)
+        slowest = self.world.slowest(own)
+        if self.world.rank == 0:
+            series.late += int((~valid).sum())
+            valid |= not valid.any()  # rather late ones, and said so, than none
+            series.samples += slowest[valid].tolist()
+        if self.request.per_rank:
+            rows = self.world.gathered(own)
+            series.ranks += [rows[i] for i in np.flatnonzero(valid)] if len(rows) else []
+
+    def _durations(self, times: Times, starts: Array | None, delayed: bool) -> tuple[Array, Array]:
+        """Return which calls count, and how long each took on this rank."""
+        everything = np.ones(len(times.begins), bool)
+        if starts is not None:
+            begins, ends = map(self.loop.clock.to_global, (times.begins, times.ends))
+            # On rank 0, whether the latest rank was in time; a call nobody was late for always is.
+            lateness = self.world.slowest(begins - starts)
+            valid = lateness <= LATE
+            return valid, ends - starts
+        if delayed:
+            begins, ends = map(self.loop.clock.to_global, (times.begins, times.ends))
+            last = self.world.comm.bcast(self.world.slowest(begins))
+            return everything, ends - last
+        return everything, times.ends - times.begins
+
+    def _agreed(self, series: _Series, count: int) -> Array:
+        """Return the moments, in rank 0's time, at which the next calls begin."""
+        recent = series.samples[-50:] or [series.first]
+        width = 3 * max(recent) + 20e-6 + self._touching()
+        begin = float(self.loop.clock.to_global(np.array([now()]))[0]) + width + 1e-3
+        begin, width = self.world.comm.bcast((begin, width))
+        return np.asarray(begin + width * np.arange(count))
+
+    def _touching(self) -> float:
+        """Return a generous time for what is touched between two calls, in seconds."""
+        touch = self.touch
+        return 1e-9 * (touch.input.nbytes + touch.output.nbytes + touch.evict.nbytes)
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values)) if values else 0.0

@@ -60,7 +60,14 @@ class Copy:
     source: Region
 
 
-Instruction: TypeAlias = PostSend | PostRecv | Wait | Reduce | Copy
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Divide `region` by the number of ranks: the end of an average."""
+
+    region: Region
+
+
+Instruction: TypeAlias = PostSend | PostRecv | Wait | Reduce | Copy | Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +101,14 @@ def reads(instruction: Instruction) -> tuple[Region, ...]:
         return (instruction.left, instruction.right)
     if isinstance(instruction, Copy):
         return (instruction.source,)
-    return (instruction.region,) if isinstance(instruction, PostSend) else ()
+    return (instruction.region,) if isinstance(instruction, PostSend | Scale) else ()
 
 
 def writes(instruction: Instruction) -> tuple[Region, ...]:
     """Return the regions that an instruction writes when it executes."""
     if isinstance(instruction, Reduce | Copy):
         return (instruction.into,)
-    return (instruction.region,) if isinstance(instruction, PostRecv) else ()
+    return (instruction.region,) if isinstance(instruction, PostRecv | Scale) else ()
 
 
 def check_in_flight(plan: Plan) -> None:

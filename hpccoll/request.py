@@ -1,11 +1,14 @@
 """What a benchmark is asked to measure, checked before MPI starts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hpccoll import datatypes
+from hpccoll.arrival import Arrival
+from hpccoll.arrival import parse as parse_arrival
+from hpccoll.bind import Segmentation
 from hpccoll.collectives import Collective, collective
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
@@ -30,10 +33,25 @@ class Request:
         Bytes of the full vector, multiples of the element size, ascending.
     root
         One root, or None for every rank in turn.
+    repetitions, min_repetitions
+        Timed calls of each algorithm, at most and at least.
+    target_ci
+        The half-width of the median's 95 % interval, as a share of the median, that ends them.
     time_budget
         Seconds for all algorithms of one size and root together, checks left out.
     timeout
         Seconds after which a call counts as hung.
+    sync
+        How ranks begin a call: after a ``barrier``, in a ``window`` that starts at an agreed time,
+        or ``none``: back to back.
+    touch
+        Between calls each rank rewrites its input and reads its result, as an application does.
+    cold
+        Between calls the caches are filled with something else.
+    accumulate
+        Whether partial results of 16-bit floats have the type itself (``storage``) or ``float32``.
+    per_rank
+        Note which rank is the last.
     """
 
     collective: Collective
@@ -51,6 +69,17 @@ class Request:
     seed: int
     check: bool
     timeout: float
+    min_repetitions: int = 10
+    target_ci: float = 0.02
+    engine: str = "auto"
+    sync: str = "barrier"
+    touch: bool = True
+    cold: bool = False
+    arrival: Arrival = field(default_factory=Arrival)
+    accumulate: str = "storage"
+    per_rank: bool = False
+    keep_samples: bool = False
+    segmentation: Segmentation = field(default_factory=Segmentation)
 
     def roots(self, size: int) -> range:
         """Return the roots to measure on `size` ranks.
@@ -169,6 +198,9 @@ def build(
     op: str,
     root_text: str,
     no_check: bool,
+    arrival: str = "none",
+    segment: str | None = None,
+    window: int = 2,
     **rest: Any,
 ) -> Request:
     """Return the request that the command line spells.
@@ -183,6 +215,8 @@ def build(
     if no_library and LIBRARY in algorithm.split(","):
         raise UsageError("--no-library leaves out the library that --algorithm names")
     element = datatypes.dtype(dtype)
+    if rest.get("accumulate") == "float32" and element.name not in ("float16", "bfloat16"):
+        raise UsageError(f"--accumulate float32 is for float16 and bfloat16, not for {dtype}")
     return Request(
         collective=of,
         choices=choices,
@@ -190,8 +224,23 @@ def build(
         library=not no_library,
         sizes=sizes(size_list, min_bytes, max_bytes, factor, element),
         dtype=element,
-        operator=datatypes.operator(op),
+        operator=_operator(of, op, element),
         root=root(root_text, of),
         check=not no_check,
+        arrival=parse_arrival(arrival),
+        segmentation=_segmentation(segment, window),
         **rest,
     )
+
+
+def _operator(of: Collective, op: str, element: np.dtype[Any]) -> Operator:
+    return datatypes.operator_for(op, element) if of.reduces else datatypes.operator(op)
+
+
+def _segmentation(segment: str | None, window: int) -> Segmentation:
+    if segment is None:
+        return Segmentation(window=window)
+    length = parse_size(segment)
+    if length < 1:
+        raise UsageError("--segment must be at least one byte")
+    return Segmentation(length, window)

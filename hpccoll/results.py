@@ -21,6 +21,7 @@ from hpccoll.errors import UsageError
 from hpccoll.registry import format_value
 
 if TYPE_CHECKING:
+    from hpccoll.conditions import Conditions
     from hpccoll.launch import Launch
     from hpccoll.layout import Message
     from hpccoll.measure import Measurement
@@ -38,7 +39,9 @@ _SECRET = re.compile("TOKEN|KEY|JWT|SECRET|PASSW|COOKIE|CRED", re.IGNORECASE)
 Record = dict[str, Any]
 
 
-def run_record(request: "Request", world: "World", launch: "Launch") -> Record:
+def run_record(
+    request: "Request", world: "World", launch: "Launch", conditions: "Conditions"
+) -> Record:
     """Return the first line of a file: what ran, where, and with what."""
     return {
         "type": "run",
@@ -65,7 +68,7 @@ def run_record(request: "Request", world: "World", launch: "Launch") -> Record:
         "machine": platform.machine(),
         "cpu": cpu_model(),
         "clock": clock.describe(),
-        "sync": "MPI_Barrier before every call",
+        **conditions.record(),
         "sample": "time of one call on the slowest rank",
         "bytes_are": request.collective.bytes_are,
         "baseline": request.collective.baselines,
@@ -107,16 +110,37 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
         **_cell(request, world, measured.algorithm, measured.parameters, measured.message),
         "engine": measured.engine,
         "function": measured.function,
+        "accumulate": request.accumulate,
+        "segment": request.segmentation.bytes,
+        "window": request.segmentation.window,
+        "sync": request.sync,
+        "arrival": asdict(request.arrival),
+        "touch": request.touch,
+        "cold": request.cold,
         "repetitions": measured.latency.samples,
         "warmup": measured.warmup,
         "stopped_by": measured.stopped_by,
+        "target_ci": request.target_ci,
+        "target_met": measured.target_met,
+        "late": measured.late,
+        "skew_us": None if measured.skew is None else measured.skew * 1e6,
+        "canary_us": {"spin": measured.canary[0] * 1e6, "barrier": measured.canary[1] * 1e6},
         "first_us": round(measured.first * 1e6, 4),
         "latency_us": latency,
+        "verdict": None if measured.verdict is None else asdict(measured.verdict),
+        "straggler": None if measured.straggler is None else asdict(measured.straggler),
+        **_samples(request, measured),
         "algbw_GBps": algbw,
         "busbw_GBps": busbw,
         "check": measured.check,
         "mismatches": [str(mismatch) for mismatch in measured.mismatches],
     }
+
+
+def _samples(request: "Request", measured: "Measurement") -> Record:
+    if not request.keep_samples:
+        return {}
+    return {"samples_us": [round(sample * 1e6, 4) for sample in measured.samples]}
 
 
 def skipped_record(

@@ -1,12 +1,15 @@
 """The table for people: each size's measurements, the fastest first, and advice at the end."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from hpccoll import advice
+from hpccoll.columns import UNCLEAR, Column, against, figures, microseconds, row, span, titles
+from hpccoll.findings import findings
 from hpccoll.registry import LIBRARY
 from hpccoll.results import bandwidths
+from hpccoll.stats import SAME, compare
 from hpccoll.units import format_size
 
 if TYPE_CHECKING:
@@ -15,25 +18,29 @@ if TYPE_CHECKING:
     from hpccoll.world import World
 
 WINNER = "*"
-_WIDTHS = (8, 22, 9, 18, 8, 8, 7, 7, 6, 7)
-_LEFT = 1
-_GAP = " "
-_TITLES = (
-    "bytes",
-    "algorithm",
-    "median us",
-    "95 % interval",
-    "p99",
-    "max",
-    "algbw",
-    "busbw",
-    "t/lib",
-    "check",
+SKEWED = "!"
+SKEWS = 5
+"""Exit skews of the barrier that a median must have to be told from them."""
+
+_COLUMNS = (
+    Column("bytes", 8),
+    Column("algorithm", 22, left=True),
+    Column("median us ", 10),
+    Column("95 % interval", 16),
+    Column("p99", 7),
+    Column("max", 7),
+    Column("algbw", 7),
+    Column("busbw", 7),
+    Column("t/lib", 12, left=True),
+    Column("check", 7),
 )
 
 
-def header(request: "Request", world: "World") -> str:
-    """Return what stands above the table: what is measured, where, and what the columns mean."""
+def header(request: "Request", world: "World", notes: Sequence[str] = ()) -> str:
+    """Return what stands above the table: what is measured, where, and what the columns mean.
+
+    `notes` are further lines about this run.
+    """
     collective = request.collective
     operator = f" {request.operator.name}" if collective.reduces else ""
     place = "in place" if request.in_place or collective.one_buffer else "out of place"
@@ -47,15 +54,12 @@ def header(request: "Request", world: "World") -> str:
         "times  us; a sample is one call on its slowest rank, after a barrier",
         f"algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * {collective.busbw}",
         f"lib    the MPI library's {collective.baselines}",
-        "t/lib  median divided by the library's: below 1 is faster than the library",
+        "t/lib  median divided by the library's; "
+        f"{UNCLEAR} where samples differ no more than by chance (rank test, 5 %)",
     ]
     if request.in_place:
         lines.append(f"in place: {collective.in_place}")
-    if request.choices:
-        lines.append(
-            "note   hpccoll's algorithms run in the python engine: at small sizes most of their\n"
-            "       time is the interpreter's"
-        )
+    lines += notes
     if world.oversubscribed:
         lines.append(
             f"note   {world.oversubscribed}: ranks wait for their turn, so compare ratios only"
@@ -65,58 +69,68 @@ def header(request: "Request", world: "World") -> str:
             "note   one rank sends nothing; to start more: "
             f"mpirun -n 4 hpccoll bench {collective.name}"
         )
-    return "\n".join([*lines, "", _row(_TITLES), _row(["-" * width for width in _WIDTHS])])
+    return "\n".join([*lines, "", titles(_COLUMNS)])
 
 
-def _row(cells: Sequence[str]) -> str:
-    parts = [
-        cell.ljust(width) if column == _LEFT else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(cells, _WIDTHS, strict=True))
-    ]
-    return _GAP.join(parts).rstrip()
+# Rows
 
 
 def group(request: "Request", world: "World", measured: Sequence["Measurement"]) -> str:
     """Return the rows of one size, the fastest first, the winner marked."""
-    library = _library(measured)
-    best = winner(measured)
+    best, library = winner(measured), _library(measured)
     rows: list[str] = []
     for entry in sorted(measured, key=lambda entry: entry.latency.p50):
         times, (algbw, busbw) = entry.latency, bandwidths(request, world.size, entry)
-        ratio = f"{times.p50 / library.latency.p50:.2f}" if library else "-"
-        interval = "-"
-        if times.ci_low is not None and times.ci_high is not None:
-            interval = f"{_us(times.ci_low)} - {_us(times.ci_high)}"
         mark = f" {WINNER}" if entry is best else ""
         root = f" root {entry.message.root}" if len(request.roots(world.size)) > 1 else ""
-        rows.append(
-            _row(
-                (
-                    format_size(entry.bytes) if not rows else "",
-                    entry.label + root + mark,
-                    _us(times.p50),
-                    interval,
-                    _us(times.p99),
-                    _us(times.max),
-                    _figures(algbw),
-                    _figures(busbw),
-                    ratio,
-                    entry.check,
-                )
-            )
+        cells = (
+            format_size(entry.bytes) if not rows else "",
+            entry.label + root + mark,
+            microseconds(times.p50) + (SKEWED if _skewed(entry) else " "),
+            _interval(entry),
+            microseconds(times.p99),
+            microseconds(times.max),
+            figures(algbw),
+            figures(busbw),
+            _against(entry, library),
+            entry.check,
         )
-    return "\n".join(rows)
+        rows.append(row(_COLUMNS, cells))
+    return "\n".join([*rows, *_stragglers(measured)])
 
 
-def _us(seconds: float) -> str:
-    return _figures(seconds * 1e6)
+def _interval(entry: "Measurement") -> str:
+    low, high = entry.latency.ci_low, entry.latency.ci_high
+    return "-" if low is None or high is None else f"{microseconds(low)} - {microseconds(high)}"
 
 
-def _figures(value: float) -> str:
-    """Write a number with three figures, or all of those before the point."""
-    if value >= 100 or not value:
-        return f"{value:.0f}"
-    return f"{value:#.3g}".rstrip(".") if value >= 0.001 else f"{value:.4f}"
+def _skewed(entry: "Measurement") -> bool:
+    return entry.skew is not None and entry.latency.p50 < SKEWS * entry.skew
+
+
+def _against(entry: "Measurement", library: "Measurement | None") -> str:
+    if library is None:
+        return f"{'-':>5}"
+    ratio = entry.latency.p50 / library.latency.p50
+    verdict = entry.verdict if entry.check != "failed" else None
+    return against(ratio, verdict.word if verdict else "")
+
+
+def _stragglers(measured: Sequence["Measurement"]) -> list[str]:
+    """Return a line per rank that is the last in most calls of some algorithms."""
+    found = [(entry.label, entry.straggler) for entry in measured if entry.straggler]
+    lines = []
+    for rank, host in sorted({(who.rank, who.host) for _, who in found}):
+        its = [(label, who) for label, who in found if (who.rank, who.host) == (rank, host)]
+        shares = sorted(who.share for _, who in its)
+        behind = sorted(who.behind for _, who in its)
+        lines.append(
+            f"{'':{_COLUMNS[0].width}} rank {rank} on {host} is the last in "
+            f"{span(f'{shares[0]:.0%}'[:-1], f'{shares[-1]:.0%}'[:-1])} % of calls, "
+            f"{span(microseconds(behind[0]), microseconds(behind[-1]))} us after the next: "
+            + ", ".join(label for label, _ in its)
+        )
+    return lines
 
 
 def _library(measured: Iterable["Measurement"]) -> "Measurement | None":
@@ -130,65 +144,51 @@ def winner(measured: Sequence["Measurement"]) -> "Measurement | None":
     return min(right, key=lambda entry: entry.latency.p50, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Advice:
-    """What to use for one size, and how its time compares to the alternative's."""
-
-    size: int
-    use: str
-    against: str
-    ratio: float
-    clear: bool
+# What stands under the table
 
 
 def closing(groups: Sequence[Sequence["Measurement"]], skipped: Mapping[str, str]) -> str:
-    """Return what stands under the table: advice, what was skipped and why, what was wrong."""
+    """Return what stands under the table: advice, findings, what was skipped, what was wrong."""
+    measured = list(chain.from_iterable(groups))
     wrong = [
         f"  {entry.label} of {format_size(entry.bytes)}: {entry.mismatches[0]}"
-        for measured in groups
         for entry in measured
         if entry.check == "failed"
     ]
-    sections = [
-        ("use", advice(groups)),
+    advised = (_advise(group) for group in groups)
+    return sections(
+        ("use", advice.lines(item for item in advised if item)),
+        ("findings", [f"  {sentence}" for sentence in findings(measured)]),
         ("skipped", [f"  {label}: {reason}" for label, reason in skipped.items()]),
         ("WRONG RESULTS", wrong),
+        notes=_about_skew(measured),
+    )
+
+
+def sections(*titled: tuple[str, Sequence[str]], notes: Sequence[str] = ()) -> str:
+    """Return notes, and then the sections that have any lines under their titles."""
+    blocks = ["\n".join([title, *lines]) for title, lines in titled if lines]
+    return "\n\n".join([*notes, *blocks])
+
+
+def _about_skew(measured: Sequence["Measurement"]) -> list[str]:
+    skews = [entry.skew for entry in measured if entry.skew is not None and _skewed(entry)]
+    if not skews:
+        return []
+    return [
+        f"{SKEWED} a median under {SKEWS} times the {microseconds(max(skews))} us by which ranks "
+        "leave the barrier apart: much of it\n  is waiting for late ranks, so rank nothing by it"
     ]
-    return "\n\n".join("\n".join([title, *lines]) for title, lines in sections if lines)
 
 
-def advice(groups: Iterable[Sequence["Measurement"]]) -> list[str]:
-    """Return a line per range of sizes: which algorithm to use there, and by how much it wins.
-
-    Where the 95 % intervals of the two medians overlap, the difference counts as unclear.
-    """
-    items = [item for measured in groups if (item := _advise(measured))]
-    lines = []
-    for (use, against, clear), run in groupby(items, key=lambda i: (i.use, i.against, i.clear)):
-        members = list(run)
-        first, last = format_size(members[0].size), format_size(members[-1].size)
-        sizes = first if first == last else f"{first} to {last}"
-        low, high = (f(i.ratio for i in members) for f in (min, max))
-        factor = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
-        if against:
-            words = f"takes {factor} of the time of {against}"
-            words = words if clear else f"{words}, not a clear difference"
-        else:
-            words = "the only one measured"
-        lines.append(f"  {sizes:<22} {use:<24} {words}")
-    return lines
+def _advise(measured: Sequence["Measurement"]) -> advice.Advice | None:
+    contenders = (
+        advice.Contender(entry.label, entry.latency.p50, entry.algorithm == LIBRARY, entry)
+        for entry in measured
+        if entry.check != "failed"
+    )
+    return advice.advise(measured[0].bytes, contenders, _same) if measured else None
 
 
-def _advise(measured: Sequence["Measurement"]) -> _Advice | None:
-    best = winner(measured)
-    if best is None:
-        return None
-    library = _library(measured)
-    rivals = [entry for entry in measured if entry is not best and entry.check != "failed"]
-    rival = library if library and library is not best else winner(rivals)
-    if rival is None or not rival.latency.p50:
-        return _Advice(best.bytes, best.label, "", 1.0, True)
-    high, low = best.latency.ci_high, rival.latency.ci_low
-    clear = high is not None and low is not None and high < low
-    against = "the library" if rival.algorithm == LIBRARY else rival.label
-    return _Advice(best.bytes, best.label, against, best.latency.p50 / rival.latency.p50, clear)
+def _same(one: "Measurement", other: "Measurement") -> bool:
+    return compare(one.samples, other.samples).word == SAME

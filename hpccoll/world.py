@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hpccoll.datatypes import Array
+import numpy as np
+
+from hpccoll.datatypes import Array, mpi_datatype
 from hpccoll.errors import UsageError
 from hpccoll.launch import Launch, check_library, check_size
 
@@ -84,6 +86,20 @@ class World:
             raise UsageError(problem)
         return made
 
+    def datatype(self, dtype: "np.dtype[Any]") -> "MPI.Datatype | None":
+        """Return the library's own type for `dtype`, None where it has none."""
+        from mpi4py import MPI
+
+        name = mpi_datatype(dtype)
+        found = None if name is None else getattr(MPI, name, MPI.DATATYPE_NULL)
+        return None if found == MPI.DATATYPE_NULL else found
+
+    def gathered(self, values: Array) -> Array:
+        """Return, on rank 0, a row per value with every rank's; elsewhere nothing."""
+        rows = np.empty((self.size if self.rank == 0 else 0, len(values)))
+        self.comm.Gather(values, rows if self.rank == 0 else None, 0)
+        return rows.T
+
     def slowest(self, times: Array) -> Array:
         """Return, on rank 0, the element-wise maximum over all ranks."""
         from mpi4py import MPI
@@ -93,8 +109,19 @@ class World:
         return result
 
 
-def start(launch: Launch) -> World:
+LEVELS = ("single", "funneled", "serialized", "multiple")
+"""MPI's thread levels, in their order."""
+
+
+def start(launch: Launch, thread_level: str | None = None) -> World:
     """Start MPI and return the world.
+
+    Parameters
+    ----------
+    thread_level
+        One of `LEVELS`. By default *funneled*: *multiple*, which mpi4py asks for, makes some
+        libraries' small messages several times slower. But where ranks share cores *multiple*, for
+        some libraries' waits don't yield below it.
 
     Raises
     ------
@@ -104,20 +131,16 @@ def start(launch: Launch) -> World:
     import mpi4py
 
     crowded = launch.crowded
-    mpi4py.rc.thread_level = "multiple" if crowded else "funneled"
+    level = thread_level or ("multiple" if crowded else "funneled")
+    reason = "more ranks than cores" if crowded else "no more ranks than cores"
     mpi4py.rc.initialize = False
     from mpi4py import MPI
 
     vendor, numbers = MPI.get_vendor()
     number = ".".join(map(str, numbers))
     check_library(launch, vendor, number)
-    levels = {
-        MPI.THREAD_SINGLE: "single",
-        MPI.THREAD_FUNNELED: "funneled",
-        MPI.THREAD_SERIALIZED: "serialized",
-        MPI.THREAD_MULTIPLE: "multiple",
-    }
-    provided = MPI.Init_thread(MPI.THREAD_MULTIPLE if crowded else MPI.THREAD_FUNNELED)
+    levels = dict(zip(LEVELS, _levels(), strict=True))
+    provided = MPI.Init_thread(levels[level])
     atexit.register(MPI.Finalize)
     comm = MPI.COMM_WORLD.Dup()
     library = f"{vendor} {number}"
@@ -131,6 +154,17 @@ def start(launch: Launch) -> World:
         library=library,
         library_version=MPI.Get_library_version().rstrip("\0").strip(),
         standard=".".join(map(str, MPI.Get_version())),
-        thread_level=levels[provided],
-        thread_reason="more ranks than cores" if crowded else "no more ranks than cores",
+        thread_level=next(name for name, value in levels.items() if value == provided),
+        thread_reason="as asked" if thread_level else reason,
     )
+
+
+def _levels() -> list[int]:
+    from mpi4py import MPI
+
+    return [
+        MPI.THREAD_SINGLE,
+        MPI.THREAD_FUNNELED,
+        MPI.THREAD_SERIALIZED,
+        MPI.THREAD_MULTIPLE,
+    ]

@@ -18,6 +18,11 @@ A vector that the number of ranks doesn't divide is cut at count*b//p, never rou
 {_MEANINGS}
 
 \b
+Operators: sum, prod; min, max (not complex); avg (floats and complex: a sum and one division);
+band, bor, bxor, land, lor, lxor (integers).
+Types: int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, complex128.
+
+\b
 Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 """
 
@@ -40,13 +45,32 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     "--sizes", "size_list", metavar="SIZE[,SIZE...]", help="These sizes, instead of -b, -e and -f."
 )
 @click.option("-t", "--dtype", default="float32", show_default=True, help="Element type.")
-@click.option("--op", default="sum", show_default=True, help="Operator: sum, prod, min or max.")
+@click.option("--op", default="sum", show_default=True, help="Operator, see below.")
 @click.option(
     "--root", "root_text", default="0", show_default=True, metavar="0|N|all", help="Root rank."
 )
 @click.option("--in-place", is_flag=True, help="Input and result share a buffer; see below.")
 @click.option(
-    "--repetitions", type=click.IntRange(1), default=100, show_default=True, help="Timed calls."
+    "--repetitions", type=click.IntRange(1), default=1000, show_default=True, help="At most."
+)
+@click.option(
+    "--min-repetitions", type=click.IntRange(1), default=10, show_default=True, help="At least."
+)
+@click.option(
+    "--target-ci",
+    type=click.FloatRange(0, min_open=True),
+    default=0.02,
+    show_default=True,
+    metavar="SHARE",
+    help="Stop when the median's 95 % interval is within this share of it, for all algorithms.",
+)
+@click.option(
+    "--time-budget",
+    type=click.FloatRange(0, min_open=True),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For all algorithms of one size together; then no more repetitions are made.",
 )
 @click.option(
     "--warmup",
@@ -56,13 +80,55 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     help="Untimed calls before, at most; no more than fit into a tenth of the budget.",
 )
 @click.option(
-    "--time-budget",
-    type=click.FloatRange(0, min_open=True),
-    default=2.0,
+    "--engine",
+    type=click.Choice(["auto", "native", "python"]),
+    default="auto",
     show_default=True,
-    metavar="SECONDS",
-    help="For all algorithms of one size together; then fewer repetitions are made.",
+    help="What runs hpccoll's algorithms; auto: native where it was built.",
 )
+@click.option(
+    "--thread-level",
+    type=click.Choice(["single", "funneled", "serialized", "multiple"]),
+    help="Of MPI.  [default: funneled, or multiple where ranks share cores]",
+)
+@click.option(
+    "--sync",
+    type=click.Choice(["barrier", "window", "none"]),
+    default="barrier",
+    show_default=True,
+    help="How ranks begin a call: after hpccoll's own barrier, at an agreed time, or back to back.",
+)
+@click.option(
+    "--arrival",
+    default="none",
+    show_default=True,
+    metavar="PATTERN",
+    help="Ranks come late: random:50us, late:RANK:1ms, ramp:100us; time counts from the last.",
+)
+@click.option(
+    "--touch/--no-touch",
+    default=True,
+    show_default=True,
+    help="Between calls, rewrite the input and read the result, as an application does.",
+)
+@click.option("--cold", is_flag=True, help="Between calls, fill the caches with something else.")
+@click.option(
+    "--accumulate",
+    type=click.Choice(["storage", "float32"]),
+    default="storage",
+    show_default=True,
+    help="Type of the partial results of 16-bit floats.",
+)
+@click.option("--segment", metavar="SIZE", help="Cut messages into pieces of at most this.")
+@click.option(
+    "--window",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Pieces that a receive has in flight.",
+)
+@click.option("--per-rank", is_flag=True, help="Say which rank is the last, and by how much.")
+@click.option("--keep-samples", is_flag=True, help="Put every sample into the file.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of shuffling.")
 @click.option("--no-check", is_flag=True, help="Don't check the results.")
 @click.option(
@@ -83,7 +149,14 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     show_default=True,
     help="What is printed.",
 )
-def command(collective: str, output: str | None, force: bool, style: str, **options: Any) -> None:
+def command(
+    collective: str,
+    output: str | None,
+    force: bool,
+    style: str,
+    thread_level: str | None,
+    **options: Any,
+) -> None:
     """Measure the algorithms of COLLECTIVE beside the MPI library's own, and check the results.
 
     COLLECTIVE is allreduce, reduce-scatter, allgather, bcast or reduce. Start it under mpirun or
@@ -93,5 +166,5 @@ def command(collective: str, output: str | None, force: bool, style: str, **opti
 
     asked = request.build(collective, **options)
     started = launch.detect()
-    ranks = world.start(started)
+    ranks = world.start(started, thread_level)
     session.run(asked, ranks, started, session.Output(output, force, style), click.echo)

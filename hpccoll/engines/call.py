@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+from hpccoll.layout import SPACES
+from hpccoll.plan import Plan, PostRecv, PostSend, Wait
+
 
 class Call(Protocol):
     """A collective bound to its buffers; calling it performs it once."""
@@ -17,3 +20,22 @@ class Call(Protocol):
 
     def position(self) -> str:
         """Say, from another thread, what the call is waiting for."""
+
+
+def describe(plan: Plan, at: int) -> str:
+    """Say in words what a plan waits for at instruction `at`."""
+    table = plan.instructions
+    step = table[at] if table else None
+    if not isinstance(step, Wait):
+        return f"at instruction {at} of {len(table)}, not waiting for a message"
+    posted: dict[int, PostSend | PostRecv] = {}
+    for earlier in table[:at]:
+        if isinstance(earlier, PostSend | PostRecv):
+            posted[earlier.slot] = earlier
+    messages = [
+        f"{'send to' if isinstance(posted[slot], PostSend) else 'receive from'} "
+        f"rank {posted[slot].peer} ({posted[slot].region.count} elements of "
+        f"{SPACES[posted[slot].region.space]})"
+        for slot in step.slots
+    ]
+    return f"in round {step.round}, waiting for " + " and ".join(messages)

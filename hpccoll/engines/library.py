@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpccoll.collectives import Collective
-from hpccoll.datatypes import Array, Operator
+from hpccoll.datatypes import Array, Operator, divide
 from hpccoll.layout import Layout, Message
 from hpccoll.partition import Partition
 
@@ -33,17 +33,18 @@ class LibraryCall:
         spaces: Sequence[Array],
         operator: Operator,
         comm: "MPI.Comm",
+        datatype: "MPI.Datatype",
     ) -> None:
         from mpi4py import MPI
 
         blocks = Partition(message.count, comm.size)
         self.function = collective.baseline[not blocks.even]
         counts = [blocks.size(rank) for rank in range(comm.size)]
-        source: Any = MPI.IN_PLACE if place.in_place else spaces[0]
-        target = spaces[1]
+        source: Any = MPI.IN_PLACE if place.in_place else [spaces[0], datatype]
+        target: Any = [spaces[1], datatype]
         op = getattr(MPI, operator.mpi)
         root = message.root
-        gathered = [target, counts]
+        gathered = [spaces[1], counts, datatype]
         calls: dict[str, Callable[[], None]] = {
             "MPI_Allreduce": lambda: comm.Allreduce(source, target, op),
             "MPI_Reduce_scatter_block": lambda: comm.Reduce_scatter_block(source, target, op),
@@ -53,11 +54,16 @@ class LibraryCall:
             "MPI_Bcast": lambda: comm.Bcast(target, root),
             "MPI_Reduce": lambda: comm.Reduce(source, target, op, root),
         }
+        result = place.result
+        self._averaged = spaces[1][: result.count] if operator.average else None
+        self._ranks = comm.size
         self._call = calls[self.function]
 
     def __call__(self) -> None:
-        """Call the library."""
+        """Call the library; MPI has no average, so the division is part of the call."""
         self._call()
+        if self._averaged is not None:
+            divide(self._averaged, self._ranks)
 
     def position(self) -> str:
         """Say which function the call is in."""

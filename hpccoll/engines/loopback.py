@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpccoll.datatypes import divide
 from hpccoll.errors import HangError
 from hpccoll.layout import OUTPUT, Region
-from hpccoll.plan import Plan, PostRecv, PostSend, Reduce, Wait
+from hpccoll.plan import Plan, PostRecv, PostSend, Reduce, Scale, Wait
 
 Array = NDArray[Any]
 
@@ -113,6 +114,8 @@ def _advance(
                 [channel.deliver(n) for channel, n in map(rank.open.__getitem__, step.slots)]
             ):
                 break
+        elif isinstance(step, Scale):
+            divide(rank.view(step.region), rank.plan.size)
         elif isinstance(step, Reduce):
             operator(rank.view(step.left), rank.view(step.right), out=rank.view(step.into))
         else:

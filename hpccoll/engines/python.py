@@ -3,9 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpccoll.datatypes import Array, Operator
-from hpccoll.layout import SPACES, Region
-from hpccoll.plan import Plan, PostRecv, PostSend, Reduce, Wait
+import numpy as np
+
+from hpccoll.datatypes import Array, Operator, divide
+from hpccoll.engines.call import describe
+from hpccoll.layout import Region
+from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -18,75 +21,91 @@ class PythonCall:
     ----------
     spaces
         Input, output and scratch, one-dimensional contiguous arrays of one dtype.
+    user
+        The caller's input and output of a narrower type, if `spaces` only hold what is accumulated.
     """
 
     engine = "python"
-    function = "MPI_Isend, MPI_Irecv"
+    function = "MPI_Isend, MPI_Irecv, MPI_Waitall"
 
     def __init__(
-        self, plan: Plan, spaces: Sequence[Array], operator: Operator, comm: "MPI.Comm"
+        self,
+        plan: Plan,
+        spaces: Sequence[Array],
+        operator: Operator,
+        comm: "MPI.Comm",
+        user: Sequence[Array] | None = None,
     ) -> None:
         from mpi4py import MPI
 
-        self._plan = plan
+        self._plan, self._spaces, self._operator, self._comm = plan, spaces, operator, comm
         self._at = 0
         self._requests: list[Any] = [MPI.REQUEST_NULL] * plan.slots
-        self._steps = [self._bound(step, spaces, operator, comm) for step in plan.instructions]
+        self._steps = [self._bound(step) for step in plan.instructions]
+        self._before, self._after = self._conversions(user) if user else ([], [])
 
-    def _bound(
-        self, step: object, spaces: Sequence[Array], operator: Operator, comm: "MPI.Comm"
-    ) -> Callable[[], None]:
+    def _view(self, region: Region) -> Array:
+        return self._spaces[region.space][region.offset : region.offset + region.count]
+
+    def _bound(self, step: object) -> Callable[[], object]:
+        if isinstance(step, PostSend | PostRecv):
+            return self._post(step)
+        if isinstance(step, Wait):
+            return self._wait(step)
+        if isinstance(step, Reduce):
+            reduce = self._operator.ufunc
+            left, right, into = map(self._view, (step.left, step.right, step.into))
+            return lambda: reduce(left, right, out=into)
+        if isinstance(step, Scale):
+            data, ranks = self._view(step.region), self._plan.size
+            return lambda: divide(data, ranks)
+        assert isinstance(step, Copy)
+        target, source = self._view(step.into), self._view(step.source)
+        return lambda: np.copyto(target, source)
+
+    def _post(self, step: PostSend | PostRecv) -> Callable[[], None]:
+        requests, slot = self._requests, step.slot
+        post = self._comm.Isend if isinstance(step, PostSend) else self._comm.Irecv
+        # As bytes, for MPI has no name for every element type.
+        buffer, peer, channel = self._view(step.region).view(np.uint8), step.peer, step.channel
+
+        def start() -> None:
+            requests[slot] = post(buffer, peer, channel)
+
+        return start
+
+    def _wait(self, step: Wait) -> Callable[[], None]:
         from mpi4py import MPI
 
-        def view(region: Region) -> Array:
-            return spaces[region.space][region.offset : region.offset + region.count]
+        requests, slots = self._requests, step.slots
 
-        requests = self._requests
-        if isinstance(step, PostSend | PostRecv):
-            post = comm.Isend if isinstance(step, PostSend) else comm.Irecv
-            buffer, peer, channel, slot = view(step.region), step.peer, step.channel, step.slot
+        def wait() -> None:
+            MPI.Request.Waitall([requests[slot] for slot in slots])
 
-            def start() -> None:
-                requests[slot] = post(buffer, peer, channel)
+        return wait
 
-            return start
-        if isinstance(step, Wait):
-            count = len(step.slots)
+    def _conversions(self, user: Sequence[Array]) -> tuple[list[Any], list[Any]]:
+        """Return what copies the caller's data in before the plan, and its result out after."""
+        held, result = self._plan.layout.held, self._plan.layout.result
 
-            def wait() -> None:
-                MPI.Request.Waitall(requests[:count])
+        def theirs(region: Region) -> Array:
+            return user[region.space][region.offset : region.offset + region.count]
 
-            return wait
-        if isinstance(step, Reduce):
-            reduce = operator.ufunc
-            left, right, into = view(step.left), view(step.right), view(step.into)
-            return lambda: reduce(left, right, out=into)
-        target, source = view(step.into), view(step.source)  # type: ignore[attr-defined]
-
-        def copy() -> None:
-            target[:] = source
-
-        return copy
+        before, after = (self._view(held), theirs(held)), (theirs(result), self._view(result))
+        return (
+            [lambda: np.copyto(*before)],
+            [lambda: np.copyto(*after, casting="same_kind")],
+        )
 
     def __call__(self) -> None:
         """Run the plan."""
+        for convert in self._before:
+            convert()
         for self._at, step in enumerate(self._steps):  # noqa: B020
             step()
+        for convert in self._after:
+            convert()
 
     def position(self) -> str:
         """Say which round and which messages the call is waiting for."""
-        table = self._plan.instructions
-        step = table[self._at] if table else None
-        if not isinstance(step, Wait):
-            return f"at instruction {self._at} of {len(table)}, not waiting for a message"
-        posted: dict[int, PostSend | PostRecv] = {}
-        for earlier in table[: self._at]:
-            if isinstance(earlier, PostSend | PostRecv):
-                posted[earlier.slot] = earlier
-        messages = [
-            f"{'send to' if isinstance(posted[slot], PostSend) else 'receive from'} "
-            f"rank {posted[slot].peer} ({posted[slot].region.count} elements of "
-            f"{SPACES[posted[slot].region.space]})"
-            for slot in step.slots
-        ]
-        return f"in round {step.round}, waiting for " + " and ".join(messages)
+        return describe(self._plan, self._at)

@@ -1,0 +1,157 @@
+"""What competes in one measurement: every algorithm, and the library, bound to the same buffers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hpccoll.bind import bind
+from hpccoll.buffers import allocate, check_memory
+from hpccoll.datatypes import Array
+from hpccoll.engines.call import Call
+from hpccoll.engines.library import LibraryCall
+from hpccoll.engines.python import PythonCall
+from hpccoll.layout import Layout, Message, layout
+from hpccoll.plan import Plan
+from hpccoll.registry import LIBRARY, Choice, Value
+from hpccoll.request import Request
+from hpccoll.sampling import Loop
+from hpccoll.units import format_size
+from hpccoll.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An algorithm, or the library, ready to be called."""
+
+    algorithm: str
+    label: str
+    parameters: dict[str, Value]
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """All of them, and what they share.
+
+    Attributes
+    ----------
+    spaces
+        The caller's input and output.
+    everything
+        These and the scratch memory.
+    """
+
+    calls: tuple[Candidate, ...]
+    place: Layout
+    spaces: list[Array]
+    everything: list[Array]
+
+
+def memory(
+    request: Request, choices: Sequence[Choice], world: World, messages: Sequence[Message]
+) -> None:
+    """Check on every node that the largest of the messages' buffers can be had.
+
+    Raises
+    ------
+    UsageError
+        On every rank alike, if any node lacks memory.
+    """
+    need = 0
+    for message in messages:
+        place = layout(request.collective, world.rank, world.size, message)
+        plans = _plans(request, choices, world, message)
+        wide = (place.input + place.output) * _wide(request).itemsize if _widens(request) else 0
+        own = (place.input + place.output) * request.dtype.itemsize
+        need = max(need, own + wide + _scratch(plans) * _wide(request).itemsize)
+    size = max(message.count * message.itemsize for message in messages)
+    check_memory(world, need, f"{request.collective.name} of {format_size(size)}")
+
+
+def candidates(
+    request: Request, choices: Sequence[Choice], world: World, loop: Loop, message: Message
+) -> Candidates:
+    """Allocate the buffers of one message and bind everything that competes to them."""
+    place = layout(request.collective, world.rank, world.size, message)
+    plans = _plans(request, choices, world, message)
+    wide = _wide(request)
+    input_, output, _ = allocate(place, 0, request.dtype)
+    scratch = np.zeros(_scratch(plans), wide)
+    user = [input_, output]
+    spaces = [*user, scratch]
+    if _widens(request):
+        spaces = [*allocate(place, 0, wide)[:2], scratch]
+    calls = [
+        Candidate(
+            choice.algorithm.name,
+            choice.label,
+            choice.values,
+            _own(request, world, loop, plan, spaces, user if _widens(request) else None),
+        )
+        for choice, plan in zip(choices, plans, strict=True)
+    ]
+    if request.library and world.datatype(request.dtype) is not None:
+        calls.append(
+            Candidate(LIBRARY, LIBRARY, {}, _library(request, world, loop, message, place, user))
+        )
+    return Candidates(tuple(calls), place, user, [*user, scratch])
+
+
+def _own(
+    request: Request,
+    world: World,
+    loop: Loop,
+    plan: Plan,
+    spaces: list[Array],
+    user: list[Array] | None,
+) -> Call:
+    if loop.native:
+        return loop.native.plan(plan, spaces, request.operator, user)
+    return PythonCall(plan, spaces, request.operator, world.comm, user)
+
+
+def _library(
+    request: Request,
+    world: World,
+    loop: Loop,
+    message: Message,
+    place: Layout,
+    spaces: list[Array],
+) -> Call:
+    datatype = world.datatype(request.dtype)
+    assert datatype is not None
+    arguments = (request.collective, message, place, spaces, request.operator)
+    if loop.native:
+        return loop.native.collective(*arguments, datatype)
+    return LibraryCall(*arguments, world.comm, datatype)
+
+
+def _widens(request: Request) -> bool:
+    """Tell whether partial results are kept and sent in a wider type than the caller's."""
+    return request.collective.reduces and request.accumulate == "float32"
+
+
+def _wide(request: Request) -> "np.dtype[np.generic]":
+    return np.dtype(np.float32) if _widens(request) else request.dtype
+
+
+def _plans(
+    request: Request, choices: Sequence[Choice], world: World, message: Message
+) -> list[Plan]:
+    wide = replace(message, itemsize=_wide(request).itemsize)
+    return [bind(c, world.rank, world.size, wide, request.segmentation) for c in choices]
+
+
+def _scratch(plans: Sequence[Plan]) -> int:
+    return max([0, *(plan.scratch for plan in plans)])
+
+
+def empty_library_call(request: Request, world: World, loop: Loop) -> Call | None:
+    """Return the library's collective on a vector of no elements, if the library has the type."""
+    if world.datatype(request.dtype) is None:
+        return None
+    message = Message(0, request.dtype.itemsize)
+    place = layout(request.collective, world.rank, world.size, message)
+    spaces = allocate(place, 0, request.dtype)[:2]
+    return _library(request, world, loop, message, place, spaces)

@@ -1,0 +1,121 @@
+"""The conditions of a run: engine, skew, overhead and binding, measured once and said with it."""
+
+from dataclasses import dataclass
+
+from hpccoll.candidates import empty_library_call
+from hpccoll.request import Request
+from hpccoll.sampling import Loop
+from hpccoll.world import World
+
+SHIFT = 1.3
+"""A canary that changes by more than this factor is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What is said of a run besides its numbers; times are in seconds.
+
+    Attributes
+    ----------
+    without_native
+        Why the native engine doesn't run, empty if it does.
+    skew, skew_p99
+        How far apart ranks leave the barrier.
+    clock_error
+        Of the ranks' clocks against rank 0's, the largest; 0 where all share one.
+    empty, library
+        What the loop takes for an empty plan, and for the library's collective without data.
+    unbound
+        Ranks that may use more than one core.
+    """
+
+    engine: str
+    without_native: str
+    sync: str
+    barrier: str
+    touch: bool
+    cold: bool
+    skew: float
+    skew_p99: float
+    clock_error: float
+    empty: float
+    library: float | None
+    unbound: int
+    ranks: int
+
+    @classmethod
+    def measured(cls, request: Request, world: World, loop: Loop, without: str) -> "Conditions":
+        """Measure what the loop itself costs, on all ranks together."""
+        skew, skew_p99 = loop.skew()
+        nothing = empty_library_call(request, world, loop)
+        return cls(
+            engine="native" if loop.native else "python",
+            without_native=without,
+            sync=request.sync,
+            barrier=loop.barrier,
+            touch=request.touch,
+            cold=request.cold,
+            skew=skew,
+            skew_p99=skew_p99,
+            clock_error=max(world.comm.allgather(loop.clock.error)),
+            empty=loop.overhead(loop.empty()),
+            library=loop.overhead(nothing) if nothing else None,
+            unbound=sum(len(cores) > 1 for cores in world.cores),
+            ranks=world.size,
+        )
+
+    def notes(self) -> list[str]:
+        """Return lines for the table's header."""
+        lines = []
+        if self.engine == "python":
+            reason = "" if self.without_native == "as asked" else f": {self.without_native}"
+            lines.append(
+                f"engine python{reason}\n"
+                "       at small sizes hpccoll's algorithms mostly wait for the interpreter"
+            )
+        else:
+            lines.append("engine native")
+        begin = {
+            "barrier": f"{self.barrier}; ranks leave it {_us(self.skew)} us apart "
+            f"(p99 {_us(self.skew_p99)})",
+            "window": f"at an agreed time; clocks are right to {_us(self.clock_error)} us",
+            "none": "back to back, without synchronisation",
+        }[self.sync]
+        lines.append(f"begin  {begin}")
+        lines.append(f"       {self._buffers()}; {self._overhead()}")
+        if self.unbound:
+            lines.append(f"note   {self.unbound} of {self.ranks} ranks aren't bound to a core")
+        return lines
+
+    def _buffers(self) -> str:
+        if self.cold:
+            return "between calls buffers are touched and leave the caches"
+        return "between calls buffers are touched" if self.touch else "buffers aren't touched"
+
+    def _overhead(self) -> str:
+        words = f"overhead: empty plan {_us(self.empty)} us"
+        if self.library is None:
+            return words
+        return f"{words}, library without data {_us(self.library)} us"
+
+    def record(self) -> dict[str, object]:
+        """Return the fields for the run record."""
+        return {
+            "engine": self.engine,
+            "engine_reason": self.without_native or None,
+            "sync": self.sync,
+            "barrier": self.barrier,
+            "touch": self.touch,
+            "cold": self.cold,
+            "skew_us": {"p50": self.skew * 1e6, "p99": self.skew_p99 * 1e6},
+            "clock_error_us": self.clock_error * 1e6,
+            "overhead_us": {
+                "empty_plan": self.empty * 1e6,
+                "library_without_data": None if self.library is None else self.library * 1e6,
+            },
+            "unbound_ranks": self.unbound,
+        }
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.2f}"

@@ -1,0 +1,360 @@
+"""The native engine: plans and library calls handed to the C extension, which runs and times them.
+
+The extension is built without any MPI. The functions' addresses are taken from the library that
+mpi4py has loaded, the handles from mpi4py's objects.
+"""
+
+import ctypes
+import os
+from array import array
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from mmap import mmap
+from tempfile import mkstemp
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpccoll.collectives import Collective
+from hpccoll.datatypes import Array, Operator
+from hpccoll.engines.call import describe
+from hpccoll.errors import EngineError, UnsupportedError
+from hpccoll.layout import INPUT, OUTPUT, Layout, Message, Region
+from hpccoll.partition import Partition
+from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+SPINS = 2000
+"""Polls before a yield where every rank has a core of its own."""
+SPINS_CROWDED = 20
+"""The same where ranks share cores: the awaited rank may need this one's."""
+
+SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT = range(9)
+"""Operations, in the order of the extension's."""
+
+_FUNCTIONS = ("MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Error_string")
+_KINDS = {
+    name: kind
+    for kind, name in enumerate(
+        (
+            *("MPI_Allreduce", "MPI_Reduce_scatter_block", "MPI_Reduce_scatter", "MPI_Allgather"),
+            *("MPI_Allgatherv", "MPI_Bcast", "MPI_Reduce"),
+        )
+    )
+}
+_LARGEST_COUNT = 2**31 - 1
+
+
+def extension() -> Any:
+    """Return the extension for the width of this library's handles.
+
+    Raises
+    ------
+    UnsupportedError
+        It was not built.
+    """
+    from mpi4py import MPI
+
+    name = f"hpccoll.engines._native{MPI._sizeof(MPI.Comm)}"
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise UnsupportedError(
+            f"the native engine was not built when hpccoll was installed ({error}); install a C "
+            "compiler and hpccoll again, or use --engine python"
+        ) from None
+
+
+class Native:
+    """The extension bound to a communicator.
+
+    Parameters
+    ----------
+    crowded
+        Ranks share cores.
+    """
+
+    def __init__(self, comm: "MPI.Comm", crowded: bool) -> None:
+        from mpi4py import MPI
+
+        self.extension = extension()
+        self.comm = comm
+        # Found through mpi4py's own module, tracing tools in between see the calls.
+        loaded = ctypes.CDLL(MPI.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+        self._functions = {
+            name: ctypes.cast(getattr(loaded, name), ctypes.c_void_p).value
+            for name in (*_FUNCTIONS, *_KINDS)
+        }
+        self.library = self.extension.Library(
+            self._functions,
+            MPI._addressof(comm),
+            MPI._addressof(MPI.BYTE),
+            SPINS_CROWDED if crowded else SPINS,
+        )
+
+    def plan(
+        self,
+        plan: Plan,
+        spaces: Sequence[Array],
+        operator: Operator,
+        user: Sequence[Array] | None = None,
+    ) -> "NativePlan":
+        """Return a plan bound to buffers.
+
+        Parameters
+        ----------
+        spaces
+            Input, output and scratch, one-dimensional contiguous arrays of one dtype.
+        user
+            The caller's input and output of a narrower type, if `spaces` only hold what is
+            accumulated.
+        """
+        return NativePlan(self, plan, spaces, operator, user)
+
+    def collective(
+        self,
+        collective: Collective,
+        message: Message,
+        place: Layout,
+        spaces: Sequence[Array],
+        operator: Operator,
+        datatype: "MPI.Datatype",
+    ) -> "NativeCollective":
+        """Return the library's collective bound to buffers."""
+        return NativeCollective(self, collective, message, place, spaces, operator, datatype)
+
+    def nothing(self) -> Any:
+        """Return a program without instructions: what it takes is the loop's own time."""
+        return self.extension.Program(
+            self.library, array("q"), 0, (0, 0, 0), "float32", "sum", None, 1.0
+        )
+
+    def function(self, name: str) -> int:
+        """Return the address of an MPI function."""
+        address = self._functions[name]
+        assert address is not None
+        return address
+
+
+class _NativeCall:
+    """What programs and collectives have in common."""
+
+    handle: Any
+    comm: "MPI.Comm"
+
+    def __call__(self) -> None:
+        """Perform the call once."""
+        try:
+            self.handle.run()
+        except RuntimeError as error:
+            raise self.error(error) from None
+
+    def error(self, error: RuntimeError) -> EngineError:
+        """Say which rank, round and peer an MPI function failed for."""
+        text = error.args[-1]
+        return EngineError(f"rank {self.comm.rank}, {self.position()}: {text}")
+
+    def position(self) -> str:
+        """Say what the call is waiting for."""
+        raise NotImplementedError
+
+
+class NativePlan(_NativeCall):
+    """A plan as a table of addresses; see `Native.plan`."""
+
+    engine = "native"
+    function = "MPI_Isend, MPI_Irecv, MPI_Test"
+
+    def __init__(
+        self,
+        native: Native,
+        plan: Plan,
+        spaces: Sequence[Array],
+        operator: Operator,
+        user: Sequence[Array] | None,
+    ) -> None:
+        self.comm, self._plan = native.comm, plan
+        everything = [*spaces, *(user or ())]
+        self._kept = everything
+        dtype = spaces[0].dtype
+        rows, self._origins = _rows(plan, dtype.itemsize, user is not None)
+        self.handle = native.extension.Program(
+            native.library,
+            array("q", [number for row in rows for number in row]),
+            plan.slots,
+            tuple(space.ctypes.data for space in everything),
+            dtype.name,
+            "sum" if operator.average else operator.name,
+            user[0].dtype.name if user else None,
+            float(plan.size),
+        )
+
+    def position(self) -> str:
+        """Say which round and which messages the call is waiting for."""
+        at = self.handle.at
+        return describe(self._plan, self._origins[at] if at < len(self._origins) else 0)
+
+
+Row = tuple[int, ...]
+
+
+def _rows(plan: Plan, itemsize: int, converts: bool) -> tuple[list[Row], list[int]]:
+    """Return the extension's table, and which instruction every row comes from."""
+    rows: list[Row] = []
+    origins: list[int] = []
+    place = plan.layout
+    if converts:
+        source = Region(3 + (place.held.space == OUTPUT), place.held.offset, place.held.count)
+        rows.append(_row(CONVERT_IN, place.held, source, None, place.held.count, itemsize, 2))
+        origins.append(0)
+    for number, step in enumerate(plan.instructions):
+        for row in _translated(step, itemsize):
+            if row[0] == REDUCE and rows and rows[-1][0] == WAIT and origins[-1] == number - 1:
+                # Receiving and reducing is one operation: other transports do it in one pass.
+                row = (WAIT_REDUCE, rows.pop()[1], *row[2:])
+                origins.pop()
+            rows.append(row)
+            origins.append(number)
+    if converts:
+        target = Region(4, place.result.offset, place.result.count)
+        rows.append(_row(CONVERT_OUT, target, place.result, None, target.count, itemsize, 2))
+        origins.append(len(plan.instructions) - 1)
+    return rows, origins
+
+
+def _translated(step: object, itemsize: int) -> Iterable[Row]:
+    if isinstance(step, PostSend):
+        length = step.region.count * itemsize
+        yield _row(SEND, None, step.region, None, length, itemsize, 0, step)
+    elif isinstance(step, PostRecv):
+        length = step.region.count * itemsize
+        yield _row(RECEIVE, step.region, None, None, length, itemsize, 0, step)
+    elif isinstance(step, Wait):
+        for slot in step.slots:
+            yield (WAIT, slot, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    elif isinstance(step, Reduce):
+        yield _row(REDUCE, step.into, step.left, step.right, step.into.count, itemsize)
+    elif isinstance(step, Copy):
+        yield _row(COPY, step.into, step.source, None, step.into.count * itemsize, itemsize)
+    elif isinstance(step, Scale):
+        yield _row(SCALE, step.region, None, None, step.region.count, itemsize)
+
+
+def _row(
+    operation: int,
+    into: Region | None,
+    left: Region | None,
+    right: Region | None,
+    length: int,
+    itemsize: int,
+    narrow: int = 0,
+    message: PostSend | PostRecv | None = None,
+) -> Row:
+    def place(region: Region | None) -> tuple[int, int]:
+        if region is None:
+            return 0, 0
+        # Spaces from 3 on are the caller's, of the narrow type.
+        return region.space, region.offset * (narrow if region.space > 2 else itemsize)
+
+    posted = (message.slot, message.peer, message.channel) if message else (0, 0, 0)
+    return (operation, *posted, *place(into), *place(left), *place(right), length)
+
+
+class NativeCollective(_NativeCall):
+    """The library's own collective, called from the extension; see `Native.collective`."""
+
+    engine = "library"
+
+    def __init__(
+        self,
+        native: Native,
+        collective: Collective,
+        message: Message,
+        place: Layout,
+        spaces: Sequence[Array],
+        operator: Operator,
+        datatype: "MPI.Datatype",
+    ) -> None:
+        from mpi4py import MPI
+
+        self.comm, self._kept = native.comm, list(spaces)
+        blocks = Partition(message.count, self.comm.size)
+        self.function = collective.baseline[not blocks.even]
+        counts = [blocks.size(rank) for rank in range(self.comm.size)]
+        count = {
+            "MPI_Reduce_scatter_block": counts[0],
+            "MPI_Allgather": counts[0],
+            "MPI_Allgatherv": counts[self.comm.rank],
+        }.get(self.function, message.count)
+        if message.count > _LARGEST_COUNT:
+            raise UnsupportedError(
+                f"{self.function} counts in 32 bits here, and this message has {message.count} "
+                "elements; use a larger --dtype"
+            )
+        self._datatype, self._operator = datatype, getattr(MPI, operator.mpi)
+        source = int(MPI.IN_PLACE) if place.in_place else spaces[INPUT].ctypes.data
+        self.handle = native.extension.Collective(
+            native.library,
+            native.function(self.function),
+            _KINDS[self.function],
+            source,
+            spaces[OUTPUT].ctypes.data,
+            count,
+            array("i", counts),
+            array("i", [blocks.border(rank) for rank in range(self.comm.size)]),
+            MPI._addressof(self._datatype),
+            MPI._addressof(self._operator),
+            message.root,
+            spaces[OUTPUT].dtype.name,
+            place.result.count if operator.average else 0,
+            float(self.comm.size),
+        )
+
+    def position(self) -> str:
+        """Say which function the call is in."""
+        return f"inside {self.function}"
+
+
+class Barrier:
+    """hpccoll's own barrier: flags in shared memory within a node, messages between node leaders.
+
+    It polls, so that ranks leave it close together, and the library's own barrier is no part of the
+    result.
+    """
+
+    def __init__(self, native: Native, node: "MPI.Comm") -> None:
+        self._flags = _shared(16 * 64 * node.size, node)
+        leaders = native.comm.allgather(native.comm.rank if node.rank == 0 else -1)
+        mine = node.bcast(native.comm.rank)
+        leaders = [rank for rank in leaders if rank >= 0]
+        self.handle = native.extension.Barrier(
+            native.library,
+            self._flags.ctypes.data,
+            node.rank,
+            node.size,
+            leaders.index(mine),
+            array("i", leaders),
+        )
+
+
+def _shared(size: int, node: "MPI.Comm") -> Array:
+    """Return zeroed memory that all ranks of a node share.
+
+    The file behind it has no name any more when this returns, so nothing stays behind however the
+    job ends.
+    """
+    folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    if node.rank == 0:
+        file, path = mkstemp(prefix="hpccoll-", dir=folder)
+        os.truncate(file, size)
+    path = node.bcast(path if node.rank == 0 else "")
+    if node.rank:
+        file = os.open(path, os.O_RDWR)
+    memory = mmap(file, size)
+    os.close(file)
+    node.Barrier()
+    if node.rank == 0:
+        os.unlink(path)
+    return np.frombuffer(memory, np.uint8)

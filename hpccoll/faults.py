@@ -1,0 +1,184 @@
+"""Faults that a collective's result can have, and how each is put into a right result on purpose.
+
+A fault changes the buffers of one rank, the victim, after a right call: it makes of the result what
+a wrong implementation would have left there. Where a fault can't exist, or can't change a result,
+it says why.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+
+import numpy as np
+
+from hpccoll.check import Pattern
+from hpccoll.collectives import ROOT
+from hpccoll.datatypes import OPERATORS, Array, bits, divide
+from hpccoll.layout import Layout, Region
+from hpccoll.partition import Partition
+
+ALONE = "there is only one rank"
+ONLY_THE_ROOT = "only the root contributes"
+AGAIN = "counting a rank twice changes nothing under " + ", ".join(
+    operator.name for operator in OPERATORS.values() if operator.idempotent
+)
+ONE_BUFFER = "there is no other buffer than the result's"
+
+
+@dataclass
+class Victim:
+    """One rank's buffers, made when they are filled for a call.
+
+    Attributes
+    ----------
+    before
+        What was at the result's place before the call.
+    """
+
+    pattern: Pattern
+    rank: int
+    place: Layout
+    spaces: list[Array]
+    before: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.before = self.result.copy()
+
+    def _view(self, region: Region) -> Array:
+        return self.spaces[region.space][region.offset : region.offset + region.count]
+
+    @cached_property
+    def input(self) -> Array:
+        """Return the rank's input, in place."""
+        return self._view(self.place.held)
+
+    @cached_property
+    def result(self) -> Array:
+        """Return the rank's result, in place."""
+        return self._view(self.place.result)
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Return where the result begins and ends in the full vector."""
+        return self.place.result_start, self.place.result_start + self.place.result.count
+
+    @property
+    def other(self) -> int:
+        """Return another rank."""
+        return (self.rank + 1) % self.pattern.size
+
+    def block(self, rank: int) -> Array:
+        """Return the block of `rank` in the result; the whole result where that is one block."""
+        if len(self.result) < self.pattern.count:
+            return self.result
+        border = Partition(self.pattern.count, self.pattern.size).border
+        return self.result[border(rank) : border(rank + 1)]
+
+    def reduced(self, ranks: list[int]) -> Array:
+        """Return the result that the inputs of `ranks` give, as if they were all."""
+        inputs = [self.pattern.inputs(rank, *self.window) for rank in ranks]
+        with np.errstate(all="ignore"):  # it may well not fit into the type
+            result: Array = reduce(self.pattern.operator.ufunc, inputs)
+            if self.pattern.operator.average:
+                divide(result, self.pattern.size)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault: `impossible` returns why a call can't have it, `put` puts it in."""
+
+    name: str
+    put: Callable[[Victim], None]
+    impossible: Callable[[Pattern], str | None] = lambda pattern: None
+
+
+def _alone(pattern: Pattern) -> str | None:
+    return ALONE if pattern.size == 1 else None
+
+
+def _not_all_count(pattern: Pattern) -> str | None:
+    return ONLY_THE_ROOT if pattern.collective.contributors == ROOT else _alone(pattern)
+
+
+def _not_twice(pattern: Pattern) -> str | None:
+    if pattern.collective.reduces and pattern.operator.idempotent:
+        return _alone(pattern) or AGAIN
+    return _not_all_count(pattern)
+
+
+def _not_overwritten(pattern: Pattern) -> str | None:
+    return ONE_BUFFER if pattern.collective.one_buffer else None
+
+
+def _element(victim: Victim) -> None:
+    at = len(victim.result) // 3
+    victim.result[at] = 1 if victim.result[at] == 0 else 0
+
+
+def _ulp(victim: Victim) -> None:
+    words = bits(victim.result)
+    words[len(words) // 2 | 1] ^= words.dtype.type(1)
+
+
+def _missing(victim: Victim) -> None:
+    size, other = victim.pattern.size, victim.other
+    if victim.pattern.collective.reduces:
+        victim.result[:] = victim.reduced([rank for rank in range(size) if rank != other])
+    else:
+        border = Partition(victim.pattern.count, size).border
+        victim.block(other)[:] = victim.before[border(other) : border(other + 1)]
+
+
+def _twice(victim: Victim) -> None:
+    if victim.pattern.collective.reduces:
+        victim.result[:] = victim.reduced([*range(victim.pattern.size), victim.other])
+    else:
+        victim.block(victim.other)[:] = victim.block(victim.rank)
+
+
+def _swapped(victim: Victim) -> None:
+    one, other = victim.block(victim.rank), victim.block(victim.other)
+    if one is other:
+        start = Partition(victim.pattern.count, victim.pattern.size).border(victim.other)
+        one[:] = victim.pattern.expected(start, start + len(one))
+    else:
+        one[:], other[:] = other.copy(), one.copy()
+
+
+def _silent(victim: Victim) -> None:
+    pattern = victim.pattern
+    if pattern.collective.reduces:
+        victim.result[:] = victim.reduced([victim.rank] * pattern.size)
+    elif pattern.collective.contributors == ROOT:
+        victim.result[:] = victim.before
+    else:
+        victim.result[:] = np.tile(victim.input, pattern.size)
+
+
+def _stale(victim: Victim) -> None:
+    earlier = replace(victim.pattern, seed=victim.pattern.seed + 1)
+    victim.result[:] = earlier.expected(*victim.window)
+
+
+def _zeroed(victim: Victim) -> None:
+    victim.block(victim.other)[:] = 0
+
+
+def _overwritten(victim: Victim) -> None:
+    words = bits(victim.input)
+    words[len(words) // 2] ^= words.dtype.type(1)
+
+
+FAULTS = (
+    Fault("one wrong element", _element),
+    Fault("one bit of one element", _ulp),
+    Fault("a missing rank", _missing, _not_all_count),
+    Fault("a rank counted twice", _twice, _not_twice),
+    Fault("two blocks swapped", _swapped, _alone),
+    Fault("no communication", _silent, _alone),
+    Fault("an earlier call's result", _stale),
+    Fault("a block of zeros", _zeroed),
+    Fault("an overwritten input", _overwritten, _not_overwritten),
+)
+"""Every fault. The lowest bit of a float is one unit in the last place, of an integer 1."""
