@@ -123,7 +123,8 @@ def _extreme(select: Callable[..., Array]) -> Callable[..., Array]:
     def reduce(left: Array, right: Array, out: Array | None = None) -> Array:
         if kind(left.dtype) == INTEGER:
             return select(left, right, out=out)
-        nan = np.isnan(left) | np.isnan(right)
+        with np.errstate(invalid="ignore"):  # a signalling NaN is no more than a NaN
+            nan = np.isnan(left) | np.isnan(right)
         out = np.empty_like(left) if out is None else out
         bits(out)[:] = _ordered(select(_ordered(left), _ordered(right))).view(bits(out).dtype)
         bits(out)[nan] = _NAN[out.dtype.name]

@@ -160,11 +160,28 @@ def command(
     """Measure the algorithms of COLLECTIVE beside the MPI library's own, and check the results.
 
     COLLECTIVE is allreduce, reduce-scatter, allgather, bcast or reduce. Start it under mpirun or
-    srun: mpirun -n 4 hpccoll bench allreduce
+    srun: mpirun -n 4 hpccoll bench allreduce. Instead of a collective, kernels measures the
+    reduction kernels of the native engine beside numpy's; of the options, sizes, -t and --op count.
     """
+    if collective == "kernels":
+        _kernels(options)
+        return
     from hpccoll import launch, request, session, world
 
     asked = request.build(collective, **options)
     started = launch.detect()
     ranks = world.start(started, thread_level)
     session.run(asked, ranks, started, session.Output(output, force, style), click.echo)
+
+
+def _kernels(options: dict[str, Any]) -> None:
+    from hpccoll import datatypes, kernels, request
+
+    dtype = datatypes.dtype(options["dtype"])
+    operator = datatypes.operator_for(options["op"], dtype)
+    sizes = request.sizes(
+        options["size_list"], options["min_bytes"], options["max_bytes"], options["factor"], dtype
+    )
+    click.echo(kernels.header(dtype, operator))
+    for speed in kernels.measure(sizes, dtype, operator):
+        click.echo(kernels.line(speed))
