@@ -5,16 +5,25 @@ It is optional: where there is no C compiler, hpccoll runs its python engine and
 
 from setuptools import Extension, setup
 
+FOLDER = "hpccoll/engines/"
+
+
+def extension(name: str, source: str, **macros: int) -> Extension:
+    """Return an extension of the kernels and one more source."""
+    return Extension(
+        f"hpccoll.engines.{name}",
+        [FOLDER + source, FOLDER + "_kernels.c"],
+        depends=[FOLDER + "_kernels.h"],
+        define_macros=[(macro, str(value)) for macro, value in macros.items()],
+        extra_compile_args=["-O3", "-ffp-contract=off"],
+        optional=True,
+    )
+
+
 setup(
     ext_modules=[
-        Extension(
-            f"hpccoll.engines._native{width}",
-            ["hpccoll/engines/_native.c", "hpccoll/engines/_kernels.c"],
-            depends=["hpccoll/engines/_kernels.h"],
-            define_macros=[("HANDLE_BYTES", str(width))],
-            extra_compile_args=["-O3", "-ffp-contract=off"],
-            optional=True,
-        )
-        for width in (4, 8)
+        extension("_native4", "_native.c", HANDLE_BYTES=4),
+        extension("_native8", "_native.c", HANDLE_BYTES=8),
+        extension("_kernels", "_kernelsmodule.c"),
     ]
 )

@@ -58,15 +58,18 @@ def memory(
     UsageError
         On every rank alike, if any node lacks memory.
     """
+    size = max(message.count * message.itemsize for message in messages)
+    what = f"{request.collective.name} of {format_size(size)}"
     need = 0
     for message in messages:
         place = layout(request.collective, world.rank, world.size, message)
-        plans = _plans(request, choices, world, message)
         wide = (place.input + place.output) * _wide(request).itemsize if _widens(request) else 0
         own = (place.input + place.output) * request.dtype.itemsize
+        # Before plans are bound: they take long where a size is far too large.
+        check_memory(world, own + wide, what)
+        plans = _plans(request, choices, world, message)
         need = max(need, own + wide + _scratch(plans) * _wide(request).itemsize)
-    size = max(message.count * message.itemsize for message in messages)
-    check_memory(world, need, f"{request.collective.name} of {format_size(size)}")
+    check_memory(world, need, what)
 
 
 def candidates(

@@ -21,7 +21,10 @@ from hpccoll.stats import FASTER, LEVEL, SAME, SLOWER, compare, median
 
 MERGED_SCHEMA = 1
 
-QUESTION = ("collective", "ranks", "nodes", "dtype", "op", "in_place")
+SETTINGS = ("sync", "arrival", "touch", "cold", "accumulate", "segment", "window")
+"""How was measured: fields that may be absent."""
+
+QUESTION = ("collective", "ranks", "nodes", "dtype", "op", "in_place", *SETTINGS)
 """The fields that one table is about."""
 
 MESSAGE = (*QUESTION, "bytes", "root")
@@ -31,7 +34,7 @@ CELL = (*MESSAGE, "algorithm", "parameters", "engine")
 """The fields that say which launches' measurements are of the same thing."""
 
 _ALIKE = {"library_version": "MPI library", "ranks": "number of ranks"}
-_NEEDED = (*CELL, "latency_us", "check")
+_NEEDED = {*CELL, "latency_us", "check"} - {*SETTINGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Merged:
     @property
     def cell(self) -> Record:
         """Return the fields `CELL`."""
-        return {name: next(iter(self.records.values()))[name] for name in CELL}
+        return {name: next(iter(self.records.values())).get(name) for name in CELL}
 
     @property
     def medians(self) -> list[float]:
@@ -161,8 +164,7 @@ def _record(path: str, number: int, line: str, torn: bool) -> Record:
             f"{path}, line {number} {torn_off if torn else 'is no record of hpccoll'}; run that "
             "launch again, or delete the line"
         ) from None
-    missing = [name for name in _NEEDED if kind == "measurement" and name not in record]
-    if missing:
+    if kind == "measurement" and (missing := sorted(_NEEDED - record.keys())):
         raise UsageError(f"{path}, line {number} is a measurement without {', '.join(missing)}")
     return dict(record)
 
@@ -199,7 +201,7 @@ def merge(launches: Sequence[Launch]) -> list[Merged]:
 
 def key(record: Record, names: Iterable[str]) -> str:
     """Return some fields as a key of a dictionary."""
-    return json.dumps([record[name] for name in names], sort_keys=True)
+    return json.dumps([record.get(name) for name in names], sort_keys=True)
 
 
 def _differ(records: Sequence[Record]) -> bool | None:

@@ -11,7 +11,7 @@ from hpccoll.cost import evaluate
 from hpccoll.errors import UsageError
 from hpccoll.findings import findings
 from hpccoll.layout import Message
-from hpccoll.merge import MESSAGE, QUESTION, Launch, Merged, key, relation
+from hpccoll.merge import MESSAGE, QUESTION, SETTINGS, Launch, Merged, key, relation
 from hpccoll.registry import LIBRARY, Choice, find, format_value
 from hpccoll.results import Record
 from hpccoll.stats import SAME, Summary, summarize
@@ -31,18 +31,22 @@ _COLUMNS = (
     Column("check", 7),
 )
 
-_MAY_DIFFER = ("hosts", "cores", "cpu", "kernel", "hpccoll", "mpi4py", "thread_level", "sync")
+_ALIKE = ("ranks", "nodes", "dtype", *SETTINGS)
+"""What cells have in common that findings compare."""
+
+_MAY_DIFFER = ("hosts", "cores", "cpu", "kernel", "hpccoll", "mpi4py", "thread_level")
 """Fields of the run that are told where launches differ in them."""
 
 
 def text(launches: Sequence[Launch], merged: Sequence[Merged]) -> str:
     """Return the tables of all that was asked, with advice, findings and what was wrong."""
-    questions = [list(part) for part in _parts(merged, QUESTION)]
+    questions = list(_parts(merged, QUESTION))
+    varied = [name for name in SETTINGS if len(list(_parts(merged, [name]))) > 1]
     blocks = [_header(launches)]
     for question in questions:
         messages = list(_parts(question, MESSAGE))
         first, *others = (_rows(question, message) for message in messages)
-        blocks += [_title(question[0].cell), f"{titles(_COLUMNS)}\n{first}", *others]
+        blocks += [_title(question[0].cell, varied), f"{titles(_COLUMNS)}\n{first}", *others]
         items = (_advise(message) for message in messages)
         blocks.append(sections(("use", advice.lines(item for item in items if item))))
     blocks.append(_closing(launches, merged))
@@ -76,7 +80,7 @@ def _header(launches: Sequence[Launch]) -> str:
     return "\n".join(lines)
 
 
-def _title(cell: Record) -> str:
+def _title(cell: Record, settings: Sequence[str]) -> str:
     place = "in place" if cell["in_place"] else "out of place"
     operator = f" {cell['op']}" if cell["op"] else ""
     ranks, nodes, of = cell["ranks"], cell["nodes"], COLLECTIVES[cell["collective"]]
@@ -85,7 +89,12 @@ def _title(cell: Record) -> str:
         f"{ranks} rank{'s' * (ranks > 1)} on {nodes} node{'s' * (nodes > 1)}\n"
         f"bytes      {of.bytes_are}\nbusbw      algbw * {of.busbw}\n"
         f"lib        the MPI library's {of.baselines}"
+        + "".join(f"\n{name:<10} {_setting(cell[name])}" for name in settings)
     )
+
+
+def _setting(value: object) -> str:
+    return ", ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
 
 
 def _rows(question: Sequence[Merged], message: Sequence[Merged]) -> str:
@@ -198,23 +207,22 @@ def _pooled(entry: Merged) -> _Pooled:
 
 
 def _findings(merged: Sequence[Merged]) -> list[str]:
-    """Return the findings among cells of one element type, operator and use of buffers."""
-    kinds = dict.fromkeys(
-        (cell["ranks"], cell["nodes"], cell["dtype"], cell["op"], cell["in_place"])
-        for cell in (entry.cell for entry in merged)
-    )
+    """Return the findings among cells of one element type, operator, setting and use of buffers."""
     found: dict[str, None] = {}
-    for ranks, nodes, dtype, op, in_place in kinds:
-        alike = [
-            entry
-            for entry in merged
-            if (cell := entry.cell)["ranks"] == ranks
-            and (cell["nodes"], cell["dtype"]) == (nodes, dtype)
-            and cell["op"] in (op, None)
-            and (cell["in_place"] == in_place or COLLECTIVES[cell["collective"]].one_buffer)
-        ]
-        found |= dict.fromkeys(findings(map(_pooled, alike)))
+    for alike in _parts(merged, _ALIKE):
+        for op, in_place in {(e.cell["op"], e.cell["in_place"]): None for e in alike}:
+            fitting = [
+                entry
+                for entry in alike
+                if entry.cell["op"] in (op, None)
+                and (entry.cell["in_place"] == in_place or _one_buffer(entry))
+            ]
+            found |= dict.fromkeys(findings(map(_pooled, fitting)))
     return list(found)
+
+
+def _one_buffer(entry: Merged) -> bool:
+    return COLLECTIVES[entry.cell["collective"]].one_buffer
 
 
 def _closing(launches: Sequence[Launch], merged: Sequence[Merged]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -27,7 +28,10 @@ class Straggler:
 
 
 def straggler(calls: Sequence[Array], hosts: Sequence[str]) -> Straggler | None:
-    """Return the straggler, or None with one rank or without calls.
+    """Return the straggler, or None with one rank, without calls, or where it is just chance.
+
+    A rank is a straggler if it is the last more often, by three standard deviations, than if every
+    rank were the last equally often.
 
     Parameters
     ----------
@@ -39,6 +43,10 @@ def straggler(calls: Sequence[Array], hosts: Sequence[str]) -> Straggler | None:
     times = np.array(calls)
     last = times.argmax(1)
     rank = int(np.bincount(last, minlength=len(hosts)).argmax())
+    chance = 1 / len(hosts)
+    deviation = sqrt(chance * (1 - chance) / len(last))
+    if (last == rank).mean() < chance + 3 * deviation:
+        return None
     its = np.sort(times[last == rank], axis=1)
     behind = float(np.median(its[:, -1] - its[:, -2]))
     return Straggler(rank, hosts[rank], float((last == rank).mean()), behind)

@@ -14,15 +14,19 @@ PACKAGE = Path(hpccoll.__file__).parent
 LAYERS = """
 __main__
 cli
-session
-table
-results
-measure
-watchdog
+session selftest merge_table
+table merge kernels
+findings advice results
+columns
+measure conditions
+candidates
+sampling
+faults watchdog clocks
 engines
 buffers request
 check world
-clock launch progress stats
+arrival clock launch progress stats straggler
+patterns
 datatypes units
 bind
 plan

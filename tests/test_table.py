@@ -4,15 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpccoll import table
+from hpccoll import columns, table
 from hpccoll.check import Mismatch
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.datatypes import OPERATORS
 from hpccoll.datatypes import dtype as numpy_dtype
 from hpccoll.layout import Message
-from hpccoll.measure import Measurement
 from hpccoll.registry import LIBRARY
-from hpccoll.stats import Summary
+from hpccoll.stats import SAME, Summary, Verdict
 
 WORLD = SimpleNamespace(
     size=4,
@@ -36,8 +35,11 @@ def request_of(name="allreduce", roots=1, choices=("ring",), in_place=False):
     )
 
 
-def measured(label, us, size=1024, width=0.1, wrong=False, root=0):
-    """Return a measurement with a median in microseconds and an interval `width` to either side."""
+def measured(label, us, size=1024, width=0.1, wrong=False, root=0, **fields):
+    """Return a measurement with a median in microseconds and an interval `width` to either side.
+
+    Its samples lie evenly, three times as far apart; without a width there are only two.
+    """
     seconds = us * 1e-6
     latency = Summary(
         samples=100,
@@ -50,37 +52,55 @@ def measured(label, us, size=1024, width=0.1, wrong=False, root=0):
         ci_low=None if width is None else seconds * (1 - width),
         ci_high=None if width is None else seconds * (1 + width),
     )
-    return Measurement(
-        algorithm=label.split(":")[0],
-        label=label,
-        parameters={},
-        engine="python",
-        function="",
-        bytes=size,
-        message=Message(size // 4, 4, root),
-        latency=latency,
-        first=seconds,
-        warmup=1,
-        stopped_by="repetitions",
-        check="failed" if wrong else "ok",
-        mismatches=(Mismatch(1, 3, "4.0", "nan", 2),) if wrong else (),
-    )
+    steps = (0, 0) if width is None else range(-9, 10, 2)
+    values = {
+        "collective": "allreduce",
+        "algorithm": label.split(":")[0],
+        "label": label,
+        "engine": "native",
+        "bytes": size,
+        "message": Message(size // 4, 4, root),
+        "latency": latency,
+        "samples": tuple(seconds * (1 + step / 3 * (width or 0)) for step in steps),
+        "check": "failed" if wrong else "ok",
+        "mismatches": (Mismatch(1, 3, "4.0", "nan", 2),) if wrong else (),
+        "skew": None,
+        "verdict": None,
+        "straggler": None,
+    }
+    return SimpleNamespace(**values | fields)
+
+
+def verdict(word):
+    """Return a verdict of which only the word counts."""
+    return Verdict(1.0, word, 0.5, 0.5)
+
+
+FASTER, SLOWER, NO_DIFFERENCE = map(verdict, ("faster", "slower", SAME))
+LATE = SimpleNamespace(rank=3, host="node7", share=0.92, behind=4.2e-6)
 
 
 GROUPS = [
-    [measured("ring", 8.0, 64), measured("tree", 4.0, 64), measured(LIBRARY, 2.0, 64)],
     [
-        measured("ring", 10.0, 1 << 20),
-        measured("tree", 1.0, 1 << 20, wrong=True),
+        measured("ring", 8.0, 64, verdict=SLOWER),
+        measured("tree", 4.0, 64, verdict=SLOWER, skew=0.9e-6),
+        measured(LIBRARY, 2.0, 64, skew=0.9e-6),
+    ],
+    [
+        measured("ring", 10.0, 1 << 20, verdict=FASTER, straggler=LATE),
+        measured("tree", 1.0, 1 << 20, wrong=True, verdict=FASTER),
+        measured("ring:segments=4", 10.2, 1 << 20, verdict=FASTER),
         measured(LIBRARY, 20.0, 1 << 20),
     ],
     [
-        measured("ring", 1999.5, 2 << 20),
-        measured("tree", 4000.0, 2 << 20, width=None),
+        measured("ring", 1999.5, 2 << 20, verdict=NO_DIFFERENCE),
+        measured("tree", 4000.0, 2 << 20, width=None, verdict=NO_DIFFERENCE),
         measured(LIBRARY, 2100.0, 2 << 20),
     ],
 ]
 SKIPPED = {"bruck": "bruck needs a power-of-two number of ranks, got 6; use 4 ranks"}
+
+NOTES = ["sync   a dissemination barrier; ranks leave it 0.900 us apart"]
 
 WHOLE = """\
 allreduce, float32 sum, out of place, 4 ranks on 1 node
@@ -89,28 +109,36 @@ bytes  bytes of one rank's vector
 times  us; a sample is one call on its slowest rank, after a barrier
 algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * 2*(p-1)/p
 lib    the MPI library's MPI_Allreduce
-t/lib  median divided by the library's: below 1 is faster than the library
-note   hpccoll's algorithms run in the python engine: at small sizes most of their
-       time is the interpreter's
+t/lib  median divided by the library's; ~ where samples differ no more than by chance (rank test, 5 %)
+sync   a dissemination barrier; ranks leave it 0.900 us apart
 
-   bytes algorithm              median us      95 % interval      p99      max   algbw   busbw  t/lib   check
--------- ---------------------- --------- ------------------ -------- -------- ------- ------- ------ -------
-    64 B library *                   2.00        1.80 - 2.20     4.00     8.00  0.0320  0.0480   1.00      ok
-         tree                        4.00        3.60 - 4.40     8.00     16.0  0.0160  0.0240   2.00      ok
-         ring                        8.00        7.20 - 8.80     16.0     32.0 0.00800  0.0120   4.00      ok
+   bytes algorithm              median us     95 % interval     p99     max   algbw   busbw t/lib          check
+-------- ---------------------- ---------- ---------------- ------- ------- ------- ------- ------------ -------
+    64 B library *                   2.00!      1.80 - 2.20    4.00    8.00  0.0320  0.0480  1.00             ok
+         tree                        4.00!      3.60 - 4.40    8.00    16.0  0.0160  0.0240  2.00 slower      ok
+         ring                        8.00       7.20 - 8.80    16.0    32.0 0.00800  0.0120  4.00 slower      ok
 
-   1 MiB tree                        1.00       0.900 - 1.10     2.00     4.00    1049    1573   0.05  failed
-         ring *                      10.0        9.00 - 11.0     20.0     40.0     105     157   0.50      ok
-         library                     20.0        18.0 - 22.0     40.0     80.0    52.4    78.6   1.00      ok
+   1 MiB tree                        1.00      0.900 - 1.10    2.00    4.00    1049    1573  0.05         failed
+         ring *                      10.0       9.00 - 11.0    20.0    40.0     105     157  0.50 faster      ok
+         ring:segments=4             10.2       9.18 - 11.2    20.4    40.8     103     154  0.51 faster      ok
+         library                     20.0       18.0 - 22.0    40.0    80.0    52.4    78.6  1.00             ok
+         rank 3 on node7 is the last in 92 % of calls, 4.20 us after the next: ring
 
-   2 MiB ring *                      2000        1800 - 2199     3999     7998    1.05    1.57   0.95      ok
-         library                     2100        1890 - 2310     4200     8400   0.999    1.50   1.00      ok
-         tree                        4000                  -     8000    16000   0.524   0.786   1.90      ok
+   2 MiB ring *                      2000       1800 - 2199    3999    7998    1.05    1.57  0.95 ~           ok
+         library                     2100       1890 - 2310    4200    8400   0.999    1.50  1.00             ok
+         tree                        4000                 -    8000   16000   0.524   0.786  1.90 ~           ok
+
+! a median under 5 times the 0.900 us by which ranks leave the barrier apart: much of it
+  is waiting for late ranks, so rank nothing by it
 
 use
   64 B                   library                  takes 0.50 of the time of tree
-  1 MiB                  ring                     takes 0.50 of the time of the library
+  1 MiB                  ring or ring:segments=4  takes 0.50 of the time of the library
   2 MiB                  ring                     takes 0.95 of the time of the library, not a clear difference
+
+findings
+  allreduce ring: 2 MiB takes 99.98 times as long as 2 calls of 1 MiB (p < 0.001)
+  allreduce library: 2 MiB takes 52.50 times as long as 2 calls of 1 MiB (p < 0.001)
 
 skipped
   bruck: bruck needs a power-of-two number of ranks, got 6; use 4 ranks
@@ -120,15 +148,15 @@ WRONG RESULTS
 """  # noqa: E501 - the table is wider than code may be
 
 
-def whole(request, groups, skipped):
+def whole(request, groups, skipped, notes=()):
     """Return all that is printed for some measurements."""
-    parts = [table.header(request, WORLD)]
+    parts = [table.header(request, WORLD, notes)]
     parts += [table.group(request, WORLD, group) + "\n" for group in groups]
     return "\n".join([*parts, table.closing(groups, skipped)]) + "\n"
 
 
 def test_the_whole_table_looks_like_this():
-    assert whole(request_of(), GROUPS, SKIPPED) == WHOLE
+    assert whole(request_of(), GROUPS, SKIPPED, NOTES) == WHOLE
 
 
 # Rows
@@ -166,13 +194,91 @@ def test_a_wrong_result_never_wins(wrong):
     assert [row[-1] for row in rows(group)] == [entry.check for entry in group]
 
 
-def test_the_ratio_is_to_the_library_and_below_one_is_faster():
-    group = [measured("a", 3), measured("b", 1), measured(LIBRARY, 2)]
-    assert [row[-2] for row in rows(group)] == ["0.50", "1.00", "1.50"]
+def against(group):
+    """Return what the rows say of the library."""
+    start = sum(column.width + 1 for column in table._COLUMNS[:8])
+    lines = table.group(request_of(), WORLD, group).split("\n")
+    return [line[start : start + table._COLUMNS[8].width].strip() for line in lines]
+
+
+def test_the_ratio_is_to_the_library_with_the_verdict_in_a_word():
+    group = [
+        measured("a", 3, verdict=SLOWER),
+        measured("b", 1, verdict=FASTER),
+        measured("c", 2.1, verdict=NO_DIFFERENCE),
+        measured(LIBRARY, 2),
+    ]
+    assert against(group) == ["0.50 faster", "1.00", "1.05 ~", "1.50 slower"]
+
+
+def test_the_widest_ratios_fit():
+    group = [measured("a", us, verdict=SLOWER) for us in (99.994, 100, 9999)]
+    assert against([*group, measured(LIBRARY, 1)])[1:] == [
+        "99.99 slower",
+        "100 slower",
+        "9999 slower",
+    ]
 
 
 def test_without_the_library_there_is_no_ratio():
-    assert [row[-2] for row in rows([measured("a", 3), measured("b", 1)])] == ["-", "-"]
+    assert against([measured("a", 3), measured("b", 1)]) == ["-", "-"]
+
+
+def test_a_wrong_result_is_neither_faster_nor_slower():
+    group = [measured("a", 1, verdict=FASTER, wrong=True), measured(LIBRARY, 2)]
+    assert against(group) == ["0.50", "1.00"]
+    group = [measured("a", 1, verdict=FASTER), measured(LIBRARY, 2, wrong=True)]
+    assert against(group) == ["-", "-"]
+
+
+def test_no_row_is_wider_than_the_rule():
+    for group in GROUPS:
+        for line in table.group(request_of(), WORLD, group).split("\n"):
+            assert len(line) <= 112
+
+
+@pytest.mark.parametrize(("skew", "mark"), [(None, ""), (0.0, ""), (0.39e-6, ""), (0.41e-6, "!")])
+def test_a_median_near_the_skew_of_the_barrier_is_marked(skew, mark):
+    group = [measured("a", 2, skew=skew)]
+    assert rows(group)[0][4] == f"2.00{mark}"
+    assert ("leave the barrier apart" in table.closing([group], {})) == bool(mark)
+
+
+# Stragglers
+
+
+def stragglers(*group):
+    """Return the lines about late ranks."""
+    lines = table.group(request_of(), WORLD, group).split("\n")
+    return [line.strip() for line in lines if "is the last" in line]
+
+
+def late(rank=3, share=0.9, behind=1e-6):
+    """Return a straggler."""
+    return SimpleNamespace(rank=rank, host="node7", share=share, behind=behind)
+
+
+def test_without_a_straggler_nothing_is_said_of_one():
+    assert stragglers(measured("a", 1), measured("b", 2)) == []
+
+
+def test_a_rank_that_is_late_in_several_algorithms_has_one_line():
+    found = stragglers(
+        measured("a", 1, straggler=late(share=0.804, behind=2e-6)),
+        measured("b", 2, straggler=late(share=0.92, behind=1e-6)),
+        measured("c", 3),
+    )
+    assert found == [
+        "rank 3 on node7 is the last in 80 to 92 % of calls, 1.00 to 2.00 us after the next: a, b"
+    ]
+
+
+def test_every_late_rank_has_a_line():
+    found = stragglers(
+        measured("a", 1, straggler=late(rank=2)), measured("b", 2, straggler=late(rank=1))
+    )
+    assert [line.split(" on ")[0] for line in found] == ["rank 1", "rank 2"]
+    assert found[0].endswith("is the last in 90 % of calls, 1.00 us after the next: b")
 
 
 def test_only_the_first_row_has_the_size():
@@ -196,7 +302,7 @@ def test_rows_of_several_roots_say_which():
     ],
 )
 def test_numbers_have_three_figures_or_all_before_the_point(value, text):
-    assert table._figures(value) == text
+    assert columns.figures(value) == text
 
 
 # Advice
@@ -204,7 +310,8 @@ def test_numbers_have_three_figures_or_all_before_the_point(value, text):
 
 def advice(*groups):
     """Return the lines of advice, blanks squeezed."""
-    return [" ".join(line.split()) for line in table.advice(groups)]
+    _, *lines = table.closing(groups, {}).split("\n\n")[0].split("\n")
+    return [" ".join(line.split()) for line in lines]
 
 
 def pair(size, ring, library, width=0.1):
@@ -225,7 +332,7 @@ def test_ranges_are_of_neighbouring_sizes_only():
     assert [line.split(" takes")[0] for line in found] == ["8 B ring", "16 B library", "32 B ring"]
 
 
-def test_a_difference_within_the_intervals_is_called_unclear():
+def test_a_difference_that_may_be_chance_is_called_unclear():
     assert advice(pair(8, 1.0, 1.1, width=0.1)) == [
         "8 B ring takes 0.91 of the time of the library, not a clear difference"
     ]
@@ -234,9 +341,30 @@ def test_a_difference_within_the_intervals_is_called_unclear():
     ]
 
 
-def test_without_intervals_no_difference_is_clear():
+def test_of_two_samples_no_difference_is_clear():
     (line,) = advice(pair(8, 1, 9, width=None))
     assert line.endswith("not a clear difference")
+
+
+def test_what_ties_with_the_winner_is_named_too():
+    group = [measured("ring", 1.0), measured("tree", 1.01), measured(LIBRARY, 4.0)]
+    assert advice(group) == ["1 KiB ring or tree takes 0.25 of the time of the library"]
+    group.insert(0, measured("bruck", 1.02))
+    assert advice(group) == ["1 KiB ring, tree or bruck takes 0.25 of the time of the library"]
+    group.insert(0, measured("mesh", 1.03))
+    assert advice(group) == ["1 KiB ring, tree or 2 more takes 0.25 of the time of the library"]
+
+
+def test_a_wrong_result_ties_with_nothing():
+    group = [measured("ring", 1), measured("tree", 1.01, wrong=True), measured(LIBRARY, 4)]
+    assert advice(group) == ["1 KiB ring takes 0.25 of the time of the library"]
+
+
+def test_a_range_names_the_ties_of_all_its_sizes():
+    tie, slower = measured("tree", 1.01, 8), measured("tree", 2.0, 16)
+    assert advice([*pair(8, 1, 4), tie], [*pair(16, 1, 4), slower]) == [
+        "8 B to 16 B ring takes 0.25 of the time of the library"
+    ]
 
 
 def test_clear_and_unclear_sizes_are_not_merged():
@@ -245,7 +373,7 @@ def test_clear_and_unclear_sizes_are_not_merged():
 
 
 def test_the_winner_is_compared_to_the_library_rather_than_to_the_next():
-    group = [measured("ring", 1.0), measured("tree", 1.1), measured(LIBRARY, 4.0)]
+    group = [measured("ring", 1.0), measured("tree", 2.0), measured(LIBRARY, 4.0)]
     assert advice(group) == ["1 KiB ring takes 0.25 of the time of the library"]
 
 
@@ -259,7 +387,8 @@ def test_the_only_one_is_called_that():
 
 
 def test_nothing_is_advised_where_every_result_is_wrong():
-    assert advice([measured("ring", 1.0, wrong=True), measured("tree", 2.0, wrong=True)]) == []
+    group = [measured("ring", 1.0, wrong=True), measured("tree", 2.0, wrong=True)]
+    assert table.closing([group], {}).startswith("WRONG RESULTS\n")
 
 
 def test_a_wrong_result_is_no_rival():
@@ -279,8 +408,7 @@ def test_the_header_says_what_would_mislead():
     assert "4 ranks share 2 cores on here" in table.header(request_of(), crowded)
     alone = SimpleNamespace(**vars(WORLD) | {"size": 1})
     assert "one rank sends nothing" in table.header(request_of(), alone)
-    assert "python engine" in table.header(request_of(), WORLD)
-    assert "python engine" not in table.header(request_of(choices=()), WORLD)
+    assert "\nnote   of this run\n" in table.header(request_of(), WORLD, ["note   of this run"])
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)

@@ -710,39 +710,6 @@ static PyObject *spin(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyFloat_FromDouble(end - begin);
 }
 
-/* into = left op right on buffers: the kernels alone, for their tests and benchmark. Returns the
- * seconds of `repeat` calls. */
-static PyObject *reduce(PyObject *Py_UNUSED(module), PyObject *arguments)
-{
-    const char *dtype, *operator;
-    Py_ssize_t into, left, right, count;
-    long repeat;
-    if (!PyArg_ParseTuple(arguments, "ssnnnnl", &dtype, &operator, &into, &left, &right, &count,
-                          &repeat))
-        return NULL;
-    kernel chosen = find_kernel(dtype, operator);
-    if (!chosen)
-        return PyErr_Format(PyExc_ValueError, "%s isn't defined for %s", operator, dtype);
-    double seconds;
-    Py_BEGIN_ALLOW_THREADS
-    double begin = now();
-    for (long i = 0; i < repeat; i++)
-        chosen((void *)into, (const void *)left, (const void *)right, (size_t)count);
-    seconds = now() - begin;
-    Py_END_ALLOW_THREADS
-    return PyFloat_FromDouble(seconds);
-}
-
-static PyObject *target(PyObject *Py_UNUSED(module), PyObject *arguments)
-{
-    const char *name = NULL;
-    if (!PyArg_ParseTuple(arguments, "|z", &name))
-        return NULL;
-    if (name && !select_target(name))
-        return PyErr_Format(PyExc_ValueError, "no instruction set %s here", name);
-    return PyUnicode_FromString(kernel_target());
-}
-
 /* ---- The module ----------------------------------------------------------------------------- */
 
 #define SLOT(id, value) {id, (void *)(value)}
@@ -766,8 +733,6 @@ static PyMethodDef functions[] = {
      "Make calls and note when each began and ended."},
     {"ping_pong", ping_pong, METH_VARARGS, "Exchange clock readings with a peer."},
     {"spin", spin, METH_NOARGS, "Time a fixed amount of arithmetic."},
-    {"reduce", reduce, METH_VARARGS, "Run a reduction kernel on addresses."},
-    {"target", target, METH_VARARGS, "Return, or choose, the kernels' instruction set."},
     {NULL, NULL, 0, NULL},
 };
 

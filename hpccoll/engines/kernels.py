@@ -8,22 +8,20 @@ from hpccoll.errors import UnsupportedError
 
 
 def extension() -> Any:
-    """Return the extension, of either width: the kernels are the same.
+    """Return the extension that has the kernels alone.
 
     Raises
     ------
     UnsupportedError
         It was not built.
     """
-    for name in ("_native8", "_native4"):
-        try:
-            return import_module(f"hpccoll.engines.{name}")
-        except ImportError as error:
-            reason = error
-    raise UnsupportedError(
-        f"the native engine was not built when hpccoll was installed ({reason}); install a C "
-        "compiler and hpccoll again"
-    )
+    try:
+        return import_module("hpccoll.engines._kernels")
+    except ImportError as error:
+        raise UnsupportedError(
+            f"the native engine was not built when hpccoll was installed ({error}); install a C "
+            "compiler and hpccoll again"
+        ) from None
 
 
 def reduce(
