@@ -32,6 +32,14 @@ class Arrival:
     seconds: float = 0.0
     rank: int = 0
 
+    def check(self, size: int) -> None:
+        """Raise `UsageError` if the late rank isn't one of `size`."""
+        if self.kind == "late" and self.rank >= size:
+            raise UsageError(
+                f"--arrival late:{self.rank} is out of range: {size} ranks are numbered 0 to "
+                f"{size - 1}"
+            )
+
     def delays(self, rank: int, size: int, count: int, seed: str) -> list[float] | None:
         """Return the delays of `rank` before `count` calls in seconds, None if there are none."""
         if self.kind == NONE:

@@ -19,6 +19,9 @@ from hpccoll.sampling import Loop
 from hpccoll.units import format_size
 from hpccoll.world import World
 
+COUNTS = 2**31 - 1
+"""The extension passes counts to the library's collectives in 32 bits; beyond, mpi4py does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -125,7 +128,7 @@ def _library(
     datatype = world.datatype(request.dtype)
     assert datatype is not None
     arguments = (request.collective, message, place, spaces, request.operator)
-    if loop.native:
+    if loop.native and message.count <= COUNTS:
         return loop.native.collective(*arguments, datatype)
     return LibraryCall(*arguments, world.comm, datatype)
 

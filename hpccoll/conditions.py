@@ -1,5 +1,6 @@
 """The conditions of a run: engine, skew, overhead and binding, measured once and said with it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpccoll.candidates import empty_library_call
@@ -20,7 +21,7 @@ class Conditions:
     without_native
         Why the native engine doesn't run, empty if it does.
     skew, skew_p99
-        How far apart ranks leave the barrier.
+        How far apart ranks leave the barrier; None where their clocks can't be compared.
     clock_error
         Of the ranks' clocks against rank 0's, the largest; 0 where all share one.
     empty, library
@@ -35,8 +36,8 @@ class Conditions:
     barrier: str
     touch: bool
     cold: bool
-    skew: float
-    skew_p99: float
+    skew: float | None
+    skew_p99: float | None
     clock_error: float
     empty: float
     library: float | None
@@ -46,7 +47,7 @@ class Conditions:
     @classmethod
     def measured(cls, request: Request, world: World, loop: Loop, without: str) -> "Conditions":
         """Measure what the loop itself costs, on all ranks together."""
-        skew, skew_p99 = loop.skew()
+        skew, skew_p99 = loop.skew() or (None, None)
         nothing = empty_library_call(request, world, loop)
         return cls(
             engine="native" if loop.native else "python",
@@ -76,8 +77,7 @@ class Conditions:
         else:
             lines.append("engine native")
         begin = {
-            "barrier": f"{self.barrier}; ranks leave it {_us(self.skew)} us apart "
-            f"(p99 {_us(self.skew_p99)})",
+            "barrier": f"{self.barrier}; {self._apart()}",
             "window": f"at an agreed time; clocks are right to {_us(self.clock_error)} us",
             "none": "back to back, without synchronisation",
         }[self.sync]
@@ -86,6 +86,11 @@ class Conditions:
         if self.unbound:
             lines.append(f"note   {self.unbound} of {self.ranks} ranks aren't bound to a core")
         return lines
+
+    def _apart(self) -> str:
+        if self.skew is None or self.skew_p99 is None:
+            return "how far apart ranks leave it needs the native engine on several nodes"
+        return f"ranks leave it {_us(self.skew)} us apart (p99 {_us(self.skew_p99)})"
 
     def _buffers(self) -> str:
         if self.cold:
@@ -107,15 +112,40 @@ class Conditions:
             "barrier": self.barrier,
             "touch": self.touch,
             "cold": self.cold,
-            "skew_us": {"p50": self.skew * 1e6, "p99": self.skew_p99 * 1e6},
+            "skew_us": {"p50": _scaled(self.skew), "p99": _scaled(self.skew_p99)},
             "clock_error_us": self.clock_error * 1e6,
             "overhead_us": {
                 "empty_plan": self.empty * 1e6,
-                "library_without_data": None if self.library is None else self.library * 1e6,
+                "library_without_data": _scaled(self.library),
             },
             "unbound_ranks": self.unbound,
         }
 
 
+def _scaled(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e6
+
+
 def _us(seconds: float) -> str:
     return f"{seconds * 1e6:.2f}"
+
+
+def shifts(canaries: Iterable[tuple[float, float]]) -> list[str]:
+    """Return a sentence for each canary that changed much within a run: the machine did, too.
+
+    Parameters
+    ----------
+    canaries
+        Per size the medians, in seconds, of a fixed spin and of one barrier.
+    """
+    found = []
+    for what, values in zip(
+        ("a fixed spin", "a barrier"), zip(*canaries, strict=True), strict=False
+    ):
+        low, high = min(values), max(values)
+        if low > 0 and high > SHIFT * low:
+            found.append(
+                f"note   the machine changed during the run: {what} took {_us(low)} to "
+                f"{_us(high)} us; compare within a size, not between sizes"
+            )
+    return found

@@ -28,6 +28,8 @@ from hpccoll.world import World
 
 BLOCKS = 10
 """Turns that every algorithm of a size has, at least, if the time allows."""
+AGREED = 10
+"""Calls whose moments are agreed on at once: one that is late makes those after it late, too."""
 TURN = 0.005
 """Seconds of an algorithm's turn: short, so that all see the same state of the machine."""
 LATE = 1e-6
@@ -87,7 +89,10 @@ class Measurement:
 
 @dataclass(slots=True)
 class _Series:
-    """One algorithm's samples as they come in; `ranks` has a row per call if they are wanted."""
+    """One algorithm's samples as they come in.
+
+    `delayed` has those that began late, `ranks` a row per call if they are wanted.
+    """
 
     algorithm: str
     label: str
@@ -96,6 +101,7 @@ class _Series:
     first: float = 0.0
     late: int = 0
     samples: list[float] = field(default_factory=list)
+    delayed: list[float] = field(default_factory=list)
     ranks: list[Array] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
 
@@ -106,15 +112,18 @@ def check_request(request: Request, world: World) -> None:
     Raises
     ------
     UsageError
-        A root or algorithm doesn't fit the number of ranks, or the largest size doesn't fit into
-        memory. Every rank raises it alike.
+        A root, late rank or algorithm doesn't fit the number of ranks, or the largest size doesn't
+        fit into memory. Every rank raises it alike.
     """
+    request.arrival.check(world.size)
     choices, _ = request.supported(world.size)
     messages = [_message(request, max(request.sizes), root) for root in request.roots(world.size)]
     memory(request, choices, world, messages)
 
 
-def measure(request: Request, world: World, loop: Loop, skew: float) -> Iterator[list[Measurement]]:
+def measure(
+    request: Request, world: World, loop: Loop, skew: float | None
+) -> Iterator[list[Measurement]]:
     """Measure every size and root; on rank 0 yield the measurements of each, elsewhere nothing."""
     choices, _ = request.supported(world.size)
     for size in request.sizes:
@@ -138,7 +147,7 @@ class _Cell:
         request: Request,
         world: World,
         loop: Loop,
-        skew: float,
+        skew: float | None,
         message: Message,
         ready: Candidates,
     ) -> None:
@@ -161,6 +170,9 @@ class _Cell:
         self.loop.watchdog.pause()
         if self.world.rank:
             return []
+        for series in self.series:
+            # Where no call was in time: rather late ones, and said so, than none.
+            series.samples = series.samples or series.delayed
         library = next((s.samples for s in self.series if s.algorithm == LIBRARY), None)
         return [self._result(series, library, warmup, stopped_by) for series in self.series]
 
@@ -245,6 +257,7 @@ class _Cell:
         order = Random(f"{self.request.seed} {self.message}")
         begin, done = now(), 0
         estimate = sum(series.first for series in self.series) / len(self.series)
+        estimate += self.request.arrival.seconds + self._touching()
         while True:
             stop = self._stop(done, now() - begin)
             count = max(1, min(int(TURN / max(estimate, 1e-9)), self._turn(done)))
@@ -280,6 +293,10 @@ class _Cell:
 
     def _take(self, series: _Series, count: int, seed: str) -> None:
         """Make `count` calls and add the slowest rank's times, on rank 0."""
+        if self.request.sync == "window" and count > AGREED:
+            for part in range(0, count, AGREED):
+                self._take(series, min(AGREED, count - part), f"{seed} {part}")
+            return
         self._name(series)
         delays = self.request.arrival.delays(self.world.rank, self.world.size, count, seed)
         starts = self._agreed(series, count) if self.request.sync == "window" else None
@@ -291,35 +308,37 @@ class _Cell:
             starts=None if starts is None else self.loop.clock.to_local(starts),
             delays=None if delays is None else np.array(delays),
         )
-        valid, own = self._durations(times, starts, delays is not None)
+        valid, own = self._durations(times, starts, delays)
         slowest = self.world.slowest(own)
         if self.world.rank == 0:
             series.late += int((~valid).sum())
-            valid |= not valid.any()  # rather late ones, and said so, than none
+            series.delayed += slowest[~valid].tolist()
             series.samples += slowest[valid].tolist()
         if self.request.per_rank:
             rows = self.world.gathered(own)
             series.ranks += [rows[i] for i in np.flatnonzero(valid)] if len(rows) else []
 
-    def _durations(self, times: Times, starts: Array | None, delayed: bool) -> tuple[Array, Array]:
+    def _durations(
+        self, times: Times, starts: Array | None, delays: list[float] | None
+    ) -> tuple[Array, Array]:
         """Return which calls count, and how long each took on this rank."""
-        everything = np.ones(len(times.begins), bool)
+        valid = np.ones(len(times.begins), bool)
+        if starts is None and delays is None:
+            return valid, times.ends - times.begins
+        begins, ends = map(self.loop.clock.to_global, (times.begins, times.ends))
         if starts is not None:
-            begins, ends = map(self.loop.clock.to_global, (times.begins, times.ends))
-            # On rank 0, whether the latest rank was in time; a call nobody was late for always is.
-            lateness = self.world.slowest(begins - starts)
+            # On rank 0, whether every rank was in time, or as late as it was to be.
+            lateness = self.world.slowest(begins - starts - np.array(delays or 0.0))
             valid = lateness <= LATE
-            return valid, ends - starts
-        if delayed:
-            begins, ends = map(self.loop.clock.to_global, (times.begins, times.ends))
-            last = self.world.comm.bcast(self.world.slowest(begins))
-            return everything, ends - last
-        return everything, times.ends - times.begins
+        if delays is not None:  # time counts from the last rank's coming
+            starts = self.world.comm.bcast(self.world.slowest(begins))
+        return valid, ends - starts
 
     def _agreed(self, series: _Series, count: int) -> Array:
         """Return the moments, in rank 0's time, at which the next calls begin."""
         recent = series.samples[-50:] or [series.first]
-        width = 3 * max(recent) + 20e-6 + self._touching()
+        # Not by the longest: one interrupted call would make all later windows as long.
+        width = 3 * _median(recent) + 20e-6 + self._touching() + self.request.arrival.seconds
         begin = float(self.loop.clock.to_global(np.array([now()]))[0]) + width + 1e-3
         begin, width = self.world.comm.bcast((begin, width))
         return np.asarray(begin + width * np.arange(count))

@@ -217,6 +217,8 @@ def build(
     element = datatypes.dtype(dtype)
     if rest.get("accumulate") == "float32" and element.name not in ("float16", "bfloat16"):
         raise UsageError(f"--accumulate float32 is for float16 and bfloat16, not for {dtype}")
+    if rest.get("accumulate") == "float32" and not of.reduces:
+        raise UsageError(f"--accumulate is for reductions; {of.name} reduces nothing")
     return Request(
         collective=of,
         choices=choices,

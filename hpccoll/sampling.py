@@ -13,7 +13,7 @@ from hpccoll.clock import now
 from hpccoll.clocks import Clock, synchronize
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
-from hpccoll.errors import UnsupportedError
+from hpccoll.errors import EngineError, UnsupportedError
 from hpccoll.layout import OUTPUT
 
 if TYPE_CHECKING:
@@ -183,8 +183,18 @@ class Loop:
 
     # What is said about the loop itself
 
-    def skew(self) -> tuple[float, float]:
-        """Return median and 99 % point, in seconds, of how far apart ranks leave the barrier."""
+    @property
+    def one_time(self) -> bool:
+        """Tell whether the ranks' clocks can be compared: they share one, or were synchronised."""
+        return self.native is not None or self.world.nodes == 1
+
+    def skew(self) -> tuple[float, float] | None:
+        """Return median and 99 % point, in seconds, of how far apart ranks leave the barrier.
+
+        It is None where the ranks' clocks can't be compared.
+        """
+        if not self.one_time:
+            return None
         times = self.clock.to_global(self.run(_Empty(self.native), PROBES).begins)
         everyone = np.array(self.world.comm.allgather(times))
         apart = np.sort(everyone.max(0) - everyone.min(0))
@@ -222,6 +232,10 @@ class _Empty:
     def __call__(self) -> None:
         """Do nothing."""
 
+    def error(self, error: RuntimeError) -> EngineError:
+        """Say that the barrier failed: nothing else is called here."""
+        return EngineError(f"in a barrier: {error.args[-1]}")
+
     def position(self) -> str:
         """Say that there is nothing to wait for but the others."""
         return "in an empty call, waiting for other ranks"
@@ -252,7 +266,7 @@ def choose_engine(world: "World", engine: str) -> "tuple[Native | None, str]":
     problem, native = None, None
     try:
         native = Native(world.comm, world.oversubscribed is not None)
-    except UnsupportedError as error:
+    except (UnsupportedError, AttributeError, OSError) as error:  # not built, or not this MPI
         problem = str(error)
     missing = [text for text in world.comm.allgather(problem) if text]
     if not missing:

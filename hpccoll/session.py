@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hpccoll import results, table
 from hpccoll.conditions import Conditions
-from hpccoll.errors import CheckError
+from hpccoll.errors import CheckError, UsageError
 from hpccoll.launch import Launch
 from hpccoll.measure import Measurement, check_request, measure
 from hpccoll.progress import Progress
@@ -47,13 +47,18 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
         writer = world.first(lambda: _open(output, stack))
         watchdog = stack.enter_context(Watchdog(request.timeout, world.rank))
         loop = Loop(world, native, watchdog)
+        if not loop.one_time and (request.sync == "window" or request.arrival.seconds):
+            raise UsageError(
+                "--sync window and --arrival on several nodes need the native engine, which "
+                "synchronises the clocks"
+            )
         conditions = Conditions.measured(request, world, loop, without)
         record = results.run_record(request, world, launch, conditions)
         printer = _PRINTERS[output.style](request, world, echo) if world.rank == 0 else None
         skipped = _skipped(request, world)
         failed = _measure_all(request, world, loop, conditions, (record, skipped), writer, printer)
     if world.comm.bcast(failed):
-        raise CheckError(f"{failed} results are wrong")
+        raise CheckError(f"{failed} result{' is' if failed == 1 else 's are'} wrong")
 
 
 def _skipped(request: Request, world: World) -> dict[str, str]:

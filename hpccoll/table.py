@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hpccoll import advice
 from hpccoll.columns import UNCLEAR, Column, against, figures, microseconds, row, span, titles
+from hpccoll.conditions import shifts
 from hpccoll.findings import findings
 from hpccoll.registry import LIBRARY
 from hpccoll.results import bandwidths
@@ -51,7 +52,7 @@ def header(request: "Request", world: "World", notes: Sequence[str] = ()) -> str
         f"{collective.name}, {request.dtype.name}{operator}, {place}, {ranks}",
         f"{world.library}, threads: {world.thread_level} ({world.thread_reason})",
         f"bytes  {collective.bytes_are}",
-        "times  us; a sample is one call on its slowest rank, after a barrier",
+        "times  us; a sample is one call on its slowest rank",
         f"algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * {collective.busbw}",
         f"lib    the MPI library's {collective.baselines}",
         "t/lib  median divided by the library's; "
@@ -161,7 +162,11 @@ def closing(groups: Sequence[Sequence["Measurement"]], skipped: Mapping[str, str
         ("findings", [f"  {sentence}" for sentence in findings(measured)]),
         ("skipped", [f"  {label}: {reason}" for label, reason in skipped.items()]),
         ("WRONG RESULTS", wrong),
-        notes=_about_skew(measured),
+        notes=[
+            *_about_skew(measured),
+            *_about_lateness(measured),
+            *shifts(entry.canary for entry in measured),
+        ],
     )
 
 
@@ -179,6 +184,14 @@ def _about_skew(measured: Sequence["Measurement"]) -> list[str]:
         f"{SKEWED} a median under {SKEWS} times the {microseconds(max(skews))} us by which ranks "
         "leave the barrier apart: much of it\n  is waiting for late ranks, so rank nothing by it"
     ]
+
+
+def _about_lateness(measured: Sequence["Measurement"]) -> list[str]:
+    late = sum(entry.late for entry in measured)
+    if not late:
+        return []
+    calls = late + sum(entry.latency.samples for entry in measured)
+    return [f"note   {late} of {calls} calls began after the agreed moment; they don't count"]
 
 
 def _advise(measured: Sequence["Measurement"]) -> advice.Advice | None:

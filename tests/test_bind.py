@@ -7,9 +7,9 @@ import pytest
 
 from hpccoll import bind as binding
 from hpccoll import verify
-from hpccoll.bind import bind
+from hpccoll.bind import Segmentation, bind
 from hpccoll.engines import loopback
-from hpccoll.layout import INPUT, Message
+from hpccoll.layout import INPUT, SCRATCH, Message
 from hpccoll.plan import Copy, PostRecv, PostSend, Reduce, Wait, check_in_flight, reads, writes
 from hpccoll.registry import Choice, choose, find
 from hpccoll.schedule import DATA, LEFT, RIGHT, Combine, Recv, Round, Send, ranges, span
@@ -460,6 +460,160 @@ def test_random_schedules_give_what_the_definition_of_a_round_gives(enter, of, s
                 result = plans[rank].layout.result.count
                 start = plans[rank].layout.result_start
                 np.testing.assert_array_equal(outputs[rank][:result], data[start : start + result])
+
+
+# Messages that are cut into pieces
+
+
+CUTS = [(8, 1), (16, 3), (24, 2), (64, 2)]
+"""Bytes of a piece, and pieces in flight."""
+
+
+def cut_plans(choice, size, message, bytes_, window):
+    return [bind(choice, rank, size, message, Segmentation(bytes_, window)) for rank in range(size)]
+
+
+def messages_of(plans, kind):
+    """Return the lengths of the messages of every sender, receiver and channel, in order."""
+    queues = {}
+    for plan in plans:
+        for step in plan.instructions:
+            if isinstance(step, kind):
+                ends = (plan.rank, step.peer) if kind is PostSend else (step.peer, plan.rank)
+                queues.setdefault((*ends, step.channel), []).append(step.region.count)
+    return queues
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
+def test_pieces_keep_their_limit_and_both_ends_and_the_result_are_the_same(entry, in_place, call):
+    for size in filter(entry.supports, (2, 5, 8)):
+        root, count = roots(entry, size)[-1], 7 * size + 3
+        message = Message(count, 8, root, in_place)
+        for bytes_, window in CUTS:
+            plans = cut_plans(Choice(entry), size, message, bytes_, window)
+            for plan in plans:
+                check_in_flight(plan)
+            sent = messages_of(plans, PostSend)
+            assert sent == messages_of(plans, PostRecv)
+            assert max(max(lengths) for lengths in sent.values()) <= bytes_ // 8
+            cut = call(Choice(entry), size, count, root, in_place, mutate=lambda _, p=plans: p)
+            assert cut.right, (size, bytes_, window)
+
+
+@pytest.mark.parametrize("of", ["allreduce", "reduce", "reduce-scatter"])
+@pytest.mark.parametrize("seed", range(10))
+def test_random_schedules_give_the_same_in_pieces(enter, of, seed, monkeypatch):
+    rng = np.random.default_rng(1000 + seed)
+    size = int(rng.integers(2, 5))
+    schedules = random_schedule(rng, size, size, int(rng.integers(1, 6)))
+    monkeypatch.setattr(binding, "PACK_BYTES", int(rng.choice([0, 40, 8192])))
+
+    def made_at_random(rank, size):
+        yield from schedules[rank]
+
+    choice = enter(of, made_at_random)
+    vectors = rng.integers(1, 1 << 30, (size, 7 * size + 3))
+    defined = interpret(schedules, vectors, size)
+    for bytes_, window in CUTS:
+        for in_place in (False, True):
+            message = Message(vectors.shape[1], 8, 0, in_place)
+            plans = cut_plans(choice, size, message, bytes_, window)
+            for plan in plans:
+                check_in_flight(plan)
+            assert messages_of(plans, PostSend) == messages_of(plans, PostRecv)
+            outputs = loopback.run(plans, [vector.copy() for vector in vectors], np.subtract)
+            for data, output, plan in zip(defined, outputs, plans, strict=True):
+                place = plan.layout
+                whole = data[place.result_start :][: place.result.count]
+                np.testing.assert_array_equal(output[: place.result.count], whole)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize(("bytes_", "window"), CUTS)
+def test_a_pipelined_receive_needs_scratch_for_its_window_only(size, bytes_, window):
+    # In place the operand has no place in the output, and what is received isn't kept.
+    choice, message = only("ring"), Message(40 * size, 8, in_place=True)
+    lane = binding.ALIGNMENT // 8
+    for whole, cut in zip(
+        (bind(choice, rank, size, message) for rank in range(size)),
+        cut_plans(choice, size, message, bytes_, window),
+        strict=True,
+    ):
+        assert whole.scratch >= 40
+        assert cut.scratch <= -(-window * (bytes_ // 8) // lane) * lane
+        assert 0 < most_in_flight(cut) <= window
+
+
+def most_in_flight(plan):
+    """Return how many receives into scratch are in flight at most."""
+    flying, most = set(), 0
+    for step in plan.instructions:
+        if isinstance(step, PostRecv) and step.region.space == SCRATCH:
+            flying.add(step.slot)
+        elif isinstance(step, Wait):
+            flying.difference_update(step.slots)
+        most = max(most, len(flying))
+    return most
+
+
+def test_the_window_is_one_part_of_scratch_for_all_later_partners_too():
+    # A rank that isn't the root has no output: its first result stays where it was received.
+    for bytes_, window in CUTS:
+        plan = bind(only("binomial", "reduce"), 4, 8, Message(100, 8), Segmentation(bytes_, window))
+        lane = binding.ALIGNMENT // 8
+        kept, turns = (-(-n // lane) * lane for n in (100, window * bytes_ // 8))
+        assert plan.scratch <= kept + turns
+
+
+def test_a_message_no_longer_than_a_piece_is_not_cut(entry):
+    for size in filter(entry.supports, (2, 5, 8)):
+        for rank in range(size):
+            message = Message(40, 8)
+            whole = bind(Choice(entry), rank, size, message)
+            assert bind(Choice(entry), rank, size, message, Segmentation(320, 1)) == whole
+
+
+def test_an_element_is_never_cut():
+    plans = cut_plans(only("ring"), 2, Message(6, 16), 8, 2)
+    assert {n for lengths in messages_of(plans, PostSend).values() for n in lengths} == {1}
+
+
+@pytest.mark.parametrize("asked", [binding.LARGEST_PIECE, 1 << 40, 64])
+def test_no_piece_is_larger_than_libraries_can_count(entry, monkeypatch, asked):
+    # As beyond 1 GiB, with a limit that a test can reach.
+    for size in filter(entry.supports, (2, 5)):
+        message = Message(50, 8)
+        expected = cut_plans(Choice(entry), size, message, 32, 2)
+        with monkeypatch.context() as limited:
+            limited.setattr(binding, "LARGEST_PIECE", 32)
+            assert cut_plans(Choice(entry), size, message, asked, 2) == expected
+
+
+def test_messages_of_several_gib_are_cut_below_2_gib():
+    plan = bind(only("tree"), 0, 2, Message(5 << 28, 8))
+    sent = [m.region.count * 8 for m in plan.instructions if isinstance(m, PostSend)]
+    assert sum(sent) == 5 << 31
+    assert max(sent) == binding.LARGEST_PIECE < 1 << 31
+
+
+# When messages are waited for
+
+
+@pytest.mark.parametrize("cut", [Segmentation(), Segmentation(16, 2)], ids=["whole", "in pieces"])
+def test_no_message_is_waited_for_later_than_it_may_be(entry, cut):
+    # Receives by the end of their round, sends by the end of the round after it.
+    for size in filter(entry.supports, FEW):
+        for rank in range(size):
+            flying = {}
+            for step in bind(Choice(entry), rank, size, Message(3 * size + 1, 8), cut).instructions:
+                if isinstance(step, Wait):
+                    assert step.round == max(flying.pop(slot).round for slot in step.slots)
+                elif isinstance(step, PostSend | PostRecv):
+                    for earlier in flying.values():
+                        late = step.round - earlier.round
+                        assert late <= isinstance(earlier, PostSend), (size, rank, step, earlier)
+                    flying[step.slot] = step
+            assert not flying
 
 
 def test_plan_is_bound_for_the_algorithms_size_only():

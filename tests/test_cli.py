@@ -11,10 +11,12 @@ import pytest
 import hpccoll
 from hpccoll import cli, listing
 from hpccoll.collectives import COLLECTIVES
+from hpccoll.engines.kernels import extension
+from hpccoll.errors import UnsupportedError
 from hpccoll.registry import catalogue
 
 ROOT = Path(hpccoll.__file__).parent.parent
-COMMANDS = ("bench", "list", "show", "verify")
+COMMANDS = ("bench", "list", "merge", "selftest", "show", "verify")
 LAUNCHERS = re.compile("OMPI_|PMI_|PMIX_|SLURM_|MPI_LOCAL")
 
 
@@ -156,6 +158,19 @@ def test_what_measures_nothing_loads_neither_numpy_nor_mpi():
         ("bench allreduce --sizes 8x", "size '8x' can't be read; write a whole number of bytes"),
         ("bench allreduce -f 1", "1 is not in the range x>=2"),
         ("bench allreduce --format xml", "'xml' is not one of"),
+        ("bench allreduce --op min -t complex64", "complex numbers have no order; choose another"),
+        ("bench allreduce --op avg -t int32", "which integers don't have; choose another --dtype"),
+        ("bench allreduce --accumulate float32", "is for float16 and bfloat16, not for float32"),
+        ("bench allreduce --arrival late:1ms", "write none, random:50us, late:RANK:1ms or ramp"),
+        ("bench allreduce --segment 0", "--segment must be at least one byte"),
+        ("bench allreduce --window 0", "0 is not in the range x>=1"),
+        ("bench allreduce --sync flags", "'flags' is not one of"),
+        ("bench allreduce --engine c", "'c' is not one of"),
+        ("bench kernels --op band", "band is defined for integer types, not for float32"),
+        ("bench kernels --op avg", "avg has no kernel of its own: it is a sum and one division"),
+        ("bench kernels --sizes 6", "6 B isn't a whole number of float32 elements"),
+        ("merge", "Missing argument"),
+        ("merge nowhere.jsonl", "nowhere.jsonl"),
     ],
 )
 def test_wrong_usage_is_refused_once_with_exit_code_2(refuse, arguments, message):
@@ -177,6 +192,22 @@ def test_exit_codes_are_those_of_the_process():
         found = run(*arguments)
         assert (found.returncode, found.stdout) == (2, "")
         assert "Traceback" not in found.stderr
+
+
+# bench kernels
+
+
+def test_bench_kernels_measures_sizes_and_starts_no_mpi():
+    try:
+        extension()
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    found = script(LOADED, "bench kernels --sizes 64,1KiB -t int16 --op max")
+    title, *_, titles, _rule, first, second = found.stdout.rstrip("\n").split("\n")
+    assert title.startswith("kernels, int16 max, ")
+    assert titles.split()[0] == "bytes"
+    assert [line.split()[:2] for line in (first, second)] == [["64", "B"], ["1", "KiB"]]
+    assert found.stderr == "loaded: numpy\n"
 
 
 # Who speaks

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from hpccoll import request
+from hpccoll.arrival import Arrival
+from hpccoll.bind import Segmentation
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.registry import Choice, catalogue
@@ -66,7 +68,38 @@ WRONG = [
     ({"min_bytes": "8", "max_bytes": "4"}, "8 B is above --max-bytes 4 B; give a larger --max-byt"),
     ({"min_bytes": "32M"}, "32 MiB is above --max-bytes 16 MiB; give a larger --max-bytes"),
     ({"dtype": "float16x"}, "unknown dtype 'float16x'; did you mean"),
-    ({"op": "avg"}, "unknown operator 'avg' (choose from sum, prod, min, max)"),
+    ({"op": "mean"}, "unknown operator 'mean' (choose from sum, prod, min, max, avg, band,"),
+    ({"op": "maxx"}, "unknown operator 'maxx'; did you mean max? (choose from"),
+    *(
+        (
+            {"op": op, "dtype": "complex64"},
+            f"{op} is defined for integer types and float types, not for complex64: complex numbers"
+            " have no order; choose another --dtype, or from sum, prod, avg",
+        )
+        for op in ("min", "max")
+    ),
+    (
+        {"op": "avg", "dtype": "int32"},
+        "avg is defined for float types and complex types, not for int32: it is a sum and one "
+        "division, which integers don't have; choose another --dtype, or from sum, prod, min, max,",
+    ),
+    (
+        {"op": "band"},
+        "band is defined for integer types, not for float32; choose another --dtype, or from sum,",
+    ),
+    *(
+        ({"accumulate": "float32", "dtype": d}, f"is for float16 and bfloat16, not for {d}")
+        for d in ("float32", "float64", "int16")
+    ),
+    *(
+        (
+            {"arrival": text},
+            f"arrival pattern {text!r} can't be read; write none, random:50us, late:RANK:1ms or",
+        )
+        for text in ("", "late", "late:1ms", "random:50", "ramp:1:50us", "soon:1ms")
+    ),
+    ({"segment": "0"}, "--segment must be at least one byte"),
+    ({"segment": "4x"}, "write a whole number of bytes"),
     ({"name": "bcast", "root_text": "first"}, "--root takes a rank or 'all', got 'first'"),
     ({"name": "bcast", "root_text": "-1"}, "--root takes a rank or 'all', got '-1'"),
     ({"name": "bcast", "root_text": ""}, "--root takes a rank or 'all', got ''"),
@@ -89,6 +122,32 @@ def test_the_defaults_ask_for_everything():
     assert asked.check
     assert (asked.dtype, asked.operator.name) == (np.dtype("float32"), "sum")
     assert asked.roots(4) == range(1)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"op": "avg", "dtype": d} for d in ("float16", "float64", "complex64")),
+        *({"op": op, "dtype": "uint8"} for op in ("band", "bor", "bxor", "land", "lor", "lxor")),
+        {"accumulate": "float32", "dtype": "float16"},
+        # An operator that isn't used needs no type that has it.
+        {"name": "bcast", "op": "min", "dtype": "complex64"},
+        {"name": "allgather", "op": "avg", "dtype": "int8"},
+    ],
+    ids=str,
+)
+def test_what_is_defined_is_accepted(given):
+    asked = build(**given)
+    assert asked.operator.name == given.get("op", "sum")
+    assert asked.accumulate == given.get("accumulate", "storage")
+
+
+def test_messages_are_cut_and_ranks_come_late_only_where_that_is_asked():
+    assert build().segmentation == Segmentation()
+    assert build(segment="4KiB", window=3).segmentation == Segmentation(4 * KIB, 3)
+    assert build(window=3).segmentation == Segmentation(window=3)
+    assert build().arrival == Arrival()
+    assert build(arrival="late:2:1ms").arrival == Arrival("late", 1e-3, 2)
 
 
 def test_switches_leave_out_library_and_check():

@@ -11,6 +11,7 @@ import pytest
 from hpccoll import results
 from hpccoll.check import Mismatch
 from hpccoll.collectives import COLLECTIVES
+from hpccoll.conditions import Conditions
 from hpccoll.cost import evaluate
 from hpccoll.errors import UsageError
 from hpccoll.launch import Launch
@@ -18,7 +19,8 @@ from hpccoll.layout import Message
 from hpccoll.measure import Measurement
 from hpccoll.request import build
 from hpccoll.results import CSV_COLUMNS, Writer
-from hpccoll.stats import summarize
+from hpccoll.stats import compare, summarize
+from hpccoll.straggler import Straggler
 
 WORLD = SimpleNamespace(
     size=4,
@@ -35,7 +37,24 @@ WORLD = SimpleNamespace(
 )
 
 
-def request_of(name="allreduce", in_place=False):
+CONDITIONS = Conditions(
+    engine="native",
+    without_native="",
+    sync="barrier",
+    barrier="a barrier",
+    touch=True,
+    cold=False,
+    skew=0.2e-6,
+    skew_p99=0.5e-6,
+    clock_error=0.0,
+    empty=0.03e-6,
+    library=0.1e-6,
+    unbound=0,
+    ranks=4,
+)
+
+
+def request_of(name="allreduce", in_place=False, **given):
     """Return what would be measured."""
     return build(
         name,
@@ -45,7 +64,6 @@ def request_of(name="allreduce", in_place=False):
         max_bytes=None,
         factor=None,
         size_list="64",
-        dtype="float32",
         op="sum",
         root_text="all",
         no_check=False,
@@ -55,12 +73,14 @@ def request_of(name="allreduce", in_place=False):
         time_budget=1.0,
         seed=0,
         timeout=60.0,
+        **{"dtype": "float32"} | given,
     )
 
 
-def measurement(samples=(2e-6, 1e-6, 3e-6), mismatches=(), **parameters):
-    """Return what might have been measured."""
+def measurement(samples=(2e-6, 1e-6, 3e-6), mismatches=(), said=None, **parameters):
+    """Return what might have been measured; `said` are fields that may be None."""
     return Measurement(
+        collective="allreduce",
         algorithm="ring",
         label="ring",
         parameters=parameters,
@@ -69,14 +89,24 @@ def measurement(samples=(2e-6, 1e-6, 3e-6), mismatches=(), **parameters):
         bytes=64,
         message=Message(count=16, itemsize=4),
         latency=summarize(samples),
+        samples=tuple(samples),
         first=5e-6,
         warmup=1,
         stopped_by="repetitions",
+        target_met=False,
+        late=0,
+        canary=(2e-6, 0.3e-6),
         check="failed" if mismatches else "ok",
         mismatches=tuple(mismatches),
+        **{"skew": None} | (said or {}),
     )
 
 
+SAID = {
+    "skew": 0.2e-6,
+    "verdict": compare([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]),
+    "straggler": Straggler(3, "here", 0.9, 4e-6),
+}
 MISMATCH = Mismatch(rank=1, index=3, expected="4.0", got="nan", wrong=2)
 
 
@@ -84,8 +114,8 @@ def records(name="allreduce"):
     """Return a record of every kind."""
     asked = request_of(name)
     return [
-        results.run_record(asked, WORLD, Launch(None, 0, 1, 1, False, False)),
-        results.measurement_record(asked, WORLD, measurement()),
+        results.run_record(asked, WORLD, Launch(None, 0, 1, 1, False, False), CONDITIONS),
+        results.measurement_record(asked, WORLD, measurement(said=SAID)),
         results.measurement_record(asked, WORLD, measurement(mismatches=[MISMATCH], segments=2)),
         results.measurement_record(asked, WORLD, measurement(samples=[1e-6] * 9, shape=(3, 4))),
         results.skipped_record(asked, WORLD, "tree", Message(16, 4), 'needs "more", got less'),
@@ -182,6 +212,39 @@ def test_no_time_has_no_bandwidth():
     assert results.bandwidths(request_of(), 4, measurement(samples=[0.0])) == (0.0, 0.0)
 
 
+def test_a_record_says_how_it_was_measured():
+    asked = request_of(
+        dtype="float16",
+        accumulate="float32",
+        segment="32",
+        window=3,
+        sync="none",
+        arrival="late:1:2us",
+    )
+    record = results.measurement_record(asked, WORLD, measurement())
+    assert record["accumulate"] == "float32"
+    assert (record["segment"], record["window"], record["sync"]) == (32, 3, "none")
+    assert record["arrival"] == {"kind": "late", "seconds": pytest.approx(2e-6), "rank": 1}
+    assert record["canary_us"] == {"spin": 2.0, "barrier": pytest.approx(0.3)}
+
+
+def test_what_may_be_unknown_is_null_or_has_its_fields():
+    asked = request_of()
+    bare = results.measurement_record(asked, WORLD, measurement())
+    full = results.measurement_record(asked, WORLD, measurement(said=SAID))
+    assert [bare[name] for name in ("skew_us", "verdict", "straggler")] == [None] * 3
+    assert full["skew_us"] == pytest.approx(0.2)
+    assert set(full["verdict"]) == {"ratio", "word", "p_value", "a12"}
+    assert full["straggler"] == {"rank": 3, "host": "here", "share": 0.9, "behind": 4e-6}
+
+
+def test_samples_are_kept_in_their_order_if_that_is_asked():
+    measured = measurement(samples=(2e-6, 1e-6, 3e-6))
+    assert "samples_us" not in results.measurement_record(request_of(), WORLD, measured)
+    record = results.measurement_record(request_of(keep_samples=True), WORLD, measured)
+    assert record["samples_us"] == [2.0, 1.0, 3.0]
+
+
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_operator_and_root_stand_where_there_are_any(name):
     record = results.measurement_record(request_of(name), WORLD, measurement())
@@ -221,10 +284,15 @@ def test_csv_says_the_same_as_json(number):
         assert row[f"{name}_us"] == ("" if us is None else str(us))
 
 
-def test_csv_has_a_column_for_everything_that_is_measured():
+ASKED = {"accumulate", "segment", "window", "sync", "arrival", "touch", "cold", "target_ci"}
+"""Fields of how was measured, which are the same in every line of one run."""
+JSON_ONLY = {"target_met", "late", "skew_us", "canary_us", "verdict", "straggler"}
+
+
+def test_csv_has_a_column_for_every_time_and_what_it_is_of():
     _, measured, _, _, skipped = records()
     flat = set(measured) | set(skipped) | {f"{name}_us" for name in measured["latency_us"]}
-    assert flat - {"latency_us"} == set(CSV_COLUMNS)
+    assert flat - {"latency_us"} - ASKED - JSON_ONLY == set(CSV_COLUMNS)
 
 
 def test_csv_writes_parameters_as_the_command_line_does():
@@ -273,4 +341,10 @@ def test_the_run_record_describes_the_machine():
     assert (run["ranks"], run["nodes"], run["library"]) == (4, 1, "Some MPI 1.0")
     assert run["clock"]["resolution_s"] > 0
     assert "bytes of one rank's vector" in run["bytes_are"]
+    assert run["overhead_us"] == {
+        "empty_plan": pytest.approx(0.03),
+        "library_without_data": pytest.approx(0.1),
+    }
+    assert run["skew_us"] == {"p50": pytest.approx(0.2), "p99": pytest.approx(0.5)}
+    assert (run["engine"], run["engine_reason"], run["unbound_ranks"]) == ("native", None, 0)
     assert run["cpu"] or not Path("/proc/cpuinfo").exists()

@@ -65,6 +65,8 @@ def measured(label, us, size=1024, width=0.1, wrong=False, root=0, **fields):
         "check": "failed" if wrong else "ok",
         "mismatches": (Mismatch(1, 3, "4.0", "nan", 2),) if wrong else (),
         "skew": None,
+        "late": 0,
+        "canary": (3e-6, 0.0),
         "verdict": None,
         "straggler": None,
     }
@@ -106,7 +108,7 @@ WHOLE = """\
 allreduce, float32 sum, out of place, 4 ranks on 1 node
 Some MPI 1.0, threads: funneled (no more ranks than cores)
 bytes  bytes of one rank's vector
-times  us; a sample is one call on its slowest rank, after a barrier
+times  us; a sample is one call on its slowest rank
 algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * 2*(p-1)/p
 lib    the MPI library's MPI_Allreduce
 t/lib  median divided by the library's; ~ where samples differ no more than by chance (rank test, 5 %)

@@ -176,9 +176,12 @@ def command(
 
 def _kernels(options: dict[str, Any]) -> None:
     from hpccoll import datatypes, kernels, request
+    from hpccoll.errors import UsageError
 
     dtype = datatypes.dtype(options["dtype"])
     operator = datatypes.operator_for(options["op"], dtype)
+    if operator.average:
+        raise UsageError("avg has no kernel of its own: it is a sum and one division; use --op sum")
     sizes = request.sizes(
         options["size_list"], options["min_bytes"], options["max_bytes"], options["factor"], dtype
     )

@@ -30,7 +30,7 @@ typedef void *handle;
 
 /* Room for one MPI_Status: at most 24 bytes in the libraries there are. STATUS_IGNORE has a
  * different value in each, so a real status is passed instead. */
-static char status[128];
+static _Alignas(16) char status[128];
 
 static double now(void)
 {
@@ -220,7 +220,39 @@ static int run_program(Call *call)
     return 0;
 }
 
-static int fill_steps(Program *self, const int64_t *table, PyObject *spaces)
+/* Tell whether a row names what isn't there: an operation, a slot, a space, a kernel. */
+static int malformed(const Program *self, const int64_t *row, Py_ssize_t slots, Py_ssize_t spaces)
+{
+    for (int space = 4; space < 10; space += 2)
+        if (row[space] < 0 || row[space] >= spaces || row[space + 1] < 0)
+            return 1;
+    if (row[10] < 0)
+        return 1;
+    int slot = row[1] >= 0 && row[1] < slots;
+    switch (row[0]) {
+    case SEND:
+    case RECEIVE:
+        return !slot || row[10] > INT_MAX;
+    case WAIT:
+        return !slot;
+    case WAIT_REDUCE:
+        return !slot || !self->reduce;
+    case REDUCE:
+        return !self->reduce;
+    case COPY:
+        return 0;
+    case SCALE:
+        return !self->scale;
+    case CONVERT_IN:
+        return !self->widen;
+    case CONVERT_OUT:
+        return !self->narrow;
+    default:
+        return 1;
+    }
+}
+
+static int fill_steps(Program *self, const int64_t *table, Py_ssize_t slots, PyObject *spaces)
 {
     char *bases[8];
     Py_ssize_t known = PyTuple_Size(spaces);
@@ -230,11 +262,7 @@ static int fill_steps(Program *self, const int64_t *table, PyObject *spaces)
         bases[i] = PyLong_AsVoidPtr(PyTuple_GetItem(spaces, i));
     for (Py_ssize_t i = 0; i < self->count; i++) {
         const int64_t *row = table + i * COLUMNS;
-        for (int space = 4; space < 10; space += 2)
-            if (row[space] < 0 || row[space] >= known)
-                return -1;
-        int message = row[0] == SEND || row[0] == RECEIVE;
-        if (row[0] < SEND || row[0] > CONVERT_OUT || row[10] < 0 || (message && row[10] > INT_MAX))
+        if (malformed(self, row, slots, known))
             return -1;
         self->steps[i] = (Step){
             .operation = (int)row[0],
@@ -247,7 +275,7 @@ static int fill_steps(Program *self, const int64_t *table, PyObject *spaces)
             .length = (size_t)row[10],
         };
     }
-    return 0;
+    return PyErr_Occurred() ? -1 : 0; /* a space's address that is none */
 }
 
 static int program_init(PyObject *object, PyObject *arguments, PyObject *keywords)
@@ -272,8 +300,9 @@ static int program_init(PyObject *object, PyObject *arguments, PyObject *keyword
     self->narrow = narrow ? find_converter(dtype, narrow) : NULL;
     self->count = table.len / (Py_ssize_t)(COLUMNS * sizeof(int64_t));
     self->steps = PyMem_Calloc((size_t)self->count + 1, sizeof(Step));
-    self->requests = PyMem_Calloc((size_t)slots + 1, sizeof(handle));
-    int wrong = !self->steps || !self->requests || fill_steps(self, table.buf, spaces);
+    self->requests = slots < 0 ? NULL : PyMem_Calloc((size_t)slots + 1, sizeof(handle));
+    int wrong = !self->steps || !self->requests || table.len % (COLUMNS * sizeof(int64_t)) ||
+                fill_steps(self, table.buf, slots, spaces);
     PyBuffer_Release(&table);
     if (wrong && !PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "a row of the table is malformed");
@@ -299,7 +328,7 @@ typedef struct {
     int kind;
     const void *send;
     void *receive;
-    int count, root, has_send_type;
+    int count, root;
     int *counts, *offsets; /* of irregular collectives */
     handle type, operator;
     scaler scale;
@@ -388,6 +417,14 @@ static int collective_init(PyObject *object, PyObject *arguments, PyObject *keyw
     self->scale = find_scaler(dtype);
     PyBuffer_Release(&counts);
     PyBuffer_Release(&offsets);
+    if (!self->counts || !self->offsets) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (self->scaled && !self->scale) {
+        PyErr_Format(PyExc_ValueError, "no division of %s", dtype);
+        return -1;
+    }
     return 0;
 }
 
@@ -514,6 +551,10 @@ static int barrier_init(PyObject *object, PyObject *arguments, PyObject *keyword
     self->leaders = (int)(leaders.len / (Py_ssize_t)sizeof(int));
     self->ranks = copy_counts(&leaders);
     PyBuffer_Release(&leaders);
+    if (!self->ranks) {
+        PyErr_NoMemory();
+        return -1;
+    }
     return 0;
 }
 
@@ -665,7 +706,7 @@ static PyObject *ping_pong(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyObject *library;
     int peer, client, code = 0;
     Py_buffer times;
-    if (!PyArg_ParseTuple(arguments, "Oipy*", &library, &peer, &client, &times))
+    if (!PyArg_ParseTuple(arguments, "Oipw*", &library, &peer, &client, &times))
         return NULL;
     Library *mpi = (Library *)library;
     double *out = times.buf;

@@ -44,7 +44,6 @@ _KINDS = {
         )
     )
 }
-_LARGEST_COUNT = 2**31 - 1
 
 
 def extension() -> Any:
@@ -209,12 +208,17 @@ def _rows(plan: Plan, itemsize: int, converts: bool) -> tuple[list[Row], list[in
         source = Region(3 + (place.held.space == OUTPUT), place.held.offset, place.held.count)
         rows.append(_row(CONVERT_IN, place.held, source, None, place.held.count, itemsize, 2))
         origins.append(0)
+    posted: dict[int, PostSend | PostRecv] = {}
     for number, step in enumerate(plan.instructions):
+        if isinstance(step, PostSend | PostRecv):
+            posted[step.slot] = step
         for row in _translated(step, itemsize):
-            if row[0] == REDUCE and rows and rows[-1][0] == WAIT and origins[-1] == number - 1:
-                # Receiving and reducing is one operation: other transports do it in one pass.
-                row = (WAIT_REDUCE, rows.pop()[1], *row[2:])
-                origins.pop()
+            after_wait = rows and rows[-1][0] == WAIT and origins[-1] == number - 1
+            if row[0] == REDUCE and after_wait and isinstance(posted[rows[-1][1]], PostRecv):
+                # Receiving and reducing is one operation: other transports do it in one pass. It
+                # counts as its wait, for that is where it may hang.
+                rows[-1] = (WAIT_REDUCE, rows[-1][1], *row[2:])
+                continue
             rows.append(row)
             origins.append(number)
     if converts:
@@ -288,11 +292,6 @@ class NativeCollective(_NativeCall):
             "MPI_Allgather": counts[0],
             "MPI_Allgatherv": counts[self.comm.rank],
         }.get(self.function, message.count)
-        if message.count > _LARGEST_COUNT:
-            raise UnsupportedError(
-                f"{self.function} counts in 32 bits here, and this message has {message.count} "
-                "elements; use a larger --dtype"
-            )
         self._datatype, self._operator = datatype, getattr(MPI, operator.mpi)
         source = int(MPI.IN_PLACE) if place.in_place else spaces[INPUT].ctypes.data
         self.handle = native.extension.Collective(
@@ -327,7 +326,7 @@ class Barrier:
     def __init__(self, native: Native, node: "MPI.Comm") -> None:
         self._flags = _shared(16 * 64 * node.size, node)
         leaders = native.comm.allgather(native.comm.rank if node.rank == 0 else -1)
-        mine = node.bcast(native.comm.rank)
+        mine = node.allgather(native.comm.rank)[0]
         leaders = [rank for rank in leaders if rank >= 0]
         self.handle = native.extension.Barrier(
             native.library,
@@ -349,7 +348,7 @@ def _shared(size: int, node: "MPI.Comm") -> Array:
     if node.rank == 0:
         file, path = mkstemp(prefix="hpccoll-", dir=folder)
         os.truncate(file, size)
-    path = node.bcast(path if node.rank == 0 else "")
+    path = node.allgather(path if node.rank == 0 else "")[0]
     if node.rank:
         file = os.open(path, os.O_RDWR)
     memory = mmap(file, size)

@@ -1,0 +1,209 @@
+"""`hpccoll bench` on real ranks: its records, its table, and who speaks."""
+
+import csv
+import json
+import re
+import subprocess
+from itertools import product
+
+import pytest
+
+from hpccoll.collectives import COLLECTIVES
+from hpccoll.registry import LIBRARY, catalogue
+
+BUSBW = {
+    "allreduce": lambda p: 2 * (p - 1) / p,
+    "reduce-scatter": lambda p: (p - 1) / p,
+    "allgather": lambda p: (p - 1) / p,
+    "bcast": lambda p: 1,
+    "reduce": lambda p: 1,
+}
+FUNCTIONS = {
+    "allreduce": ("MPI_Allreduce", "MPI_Allreduce"),
+    "reduce-scatter": ("MPI_Reduce_scatter_block", "MPI_Reduce_scatter"),
+    "allgather": ("MPI_Allgather", "MPI_Allgatherv"),
+    "bcast": ("MPI_Bcast", "MPI_Bcast"),
+    "reduce": ("MPI_Reduce", "MPI_Reduce"),
+}
+"""What the library's own call is where the number of ranks divides the count, and where not."""
+
+RUN_KEYS = {
+    *("type", "schema", "hpccoll", "start", "argv", "seed", "ranks", "nodes", "hosts", "cores"),
+    *("library", "library_version", "launcher", "environment", "thread_level", "clock"),
+    *("python", "numpy", "mpi4py", "sync", "sample"),
+}
+CELL_KEYS = {
+    *("type", "collective", "algorithm", "parameters", "ranks", "nodes", "bytes", "count"),
+    *("dtype", "op", "root", "in_place"),
+}
+MEASUREMENT_KEYS = CELL_KEYS | {
+    *("engine", "repetitions", "latency_us", "algbw_GBps", "busbw_GBps", "check", "function"),
+}
+LATENCY_KEYS = {"min", "p50", "mean", "p90", "p99", "max", "ci_low", "ci_high"}
+ORDERED = (("min", "ci_low", "p50", "ci_high", "max"), ("min", "p50", "p90", "p99", "max"))
+
+SIZES = (8, 1000, 65536)
+REPETITIONS = 6  # the fewest that bound the median
+OPTIONS = ("--sizes", ",".join(map(str, SIZES)), "--warmup", "1")
+OPTIONS += ("--repetitions", f"{REPETITIONS}", "--min-repetitions", f"{REPETITIONS}")
+
+# Of a row of the table: name, median, ratio to the library; then how sure that is, and the check.
+ROW = re.compile(
+    r"(\S+)(?: \*)? +([\d.]+) +(?:-|\S+ - \S+)(?: +[\d.e-]+){4} +([\d.]+)(?: \S+)? +ok$",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8])
+def test_every_cell_is_measured_once_and_right(launcher, tmp_path, ranks):
+    files = {name: tmp_path / f"{name}.jsonl" for name in COLLECTIVES}
+    commands = [["", "bench", name, *OPTIONS, "-o", str(path)] for name, path in files.items()]
+    job = launcher.run(ranks, "commands", json.dumps(commands))
+    assert (job.code, job.err) == (0, ""), job.err
+    for (_, *words), (name, path) in zip(commands, files.items(), strict=True):
+        run, *records = _records(path)
+        _assert_describes_the_run(run, ranks, ["hpccoll", *words])
+        _assert_complete(records, name, ranks, roots=[0])
+        for record in records:
+            _assert_consistent(record, ranks)
+
+
+def test_every_root_is_measured_in_place(launcher, tmp_path):
+    names, ranks = ("bcast", "reduce"), 3
+    commands = [
+        ["", "bench", n, *OPTIONS, "--root", "all", "--in-place", "-o", f"{tmp_path}/{n}"]
+        for n in names
+    ]
+    job = launcher.run(ranks, "commands", json.dumps(commands))
+    assert (job.code, job.err) == (0, ""), job.err
+    for name in names:
+        _, *records = _records(tmp_path / name)
+        _assert_complete(records, name, ranks, roots=range(ranks))
+        assert all(record["in_place"] for record in records)
+        for record in records:
+            _assert_consistent(record, ranks)
+
+
+def _records(path):
+    text = path.read_text()
+    assert text.endswith("\n")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _assert_describes_the_run(run, ranks, argv):
+    assert set(run) >= RUN_KEYS
+    assert (run["type"], run["schema"], run["ranks"], run["nodes"]) == ("run", 1, ranks, 1)
+    assert len(run["hosts"]) == len(run["cores"]) == ranks
+    assert all(cores for cores in run["cores"])
+    assert run["argv"] == argv
+    assert run["library"].split()[0] in run["library_version"]
+    assert run["launcher"] in ("Open MPI's mpirun", "mpiexec (Hydra)")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", run["start"])
+
+
+def _assert_complete(records, name, ranks, roots):
+    """Every algorithm, size and root once, measured or, where undefined, skipped with a reason."""
+    roots = roots if COLLECTIVES[name].rooted else [None]
+    entries = [(entry.name, entry.supports(ranks)) for entry in catalogue(name)]
+    cells = product([*entries, (LIBRARY, True)], SIZES, roots)
+    expected = [(label, able, size, root) for (label, able), size, root in cells]
+    found = [(r["algorithm"], r["type"] == "measurement", r["bytes"], r["root"]) for r in records]
+    assert sorted(found) == sorted(expected)
+    for record in records:
+        if record["type"] == "skipped":
+            assert set(record) == CELL_KEYS | {"reason"}
+            assert re.search(rf"needs .*, got {ranks}", record["reason"])
+
+
+def _assert_consistent(record, ranks):
+    name = record["collective"]
+    assert (record["ranks"], record["nodes"], record["dtype"]) == (ranks, 1, "float32")
+    assert record["bytes"] == 4 * record["count"]
+    assert record["op"] == (None if name in ("allgather", "bcast") else "sum")
+    if record["type"] == "skipped":
+        return
+    assert set(record) >= MEASUREMENT_KEYS
+    assert record["check"] == "ok"
+    assert record["repetitions"] == REPETITIONS
+    assert record["stopped_by"] in ("repetitions", "target")
+    times = record["latency_us"]
+    assert set(times) == LATENCY_KEYS
+    assert times["min"] > 0
+    for names in ORDERED:
+        assert [times[n] for n in names] == sorted(times[n] for n in names)
+    assert times["min"] <= times["mean"] <= times["max"]
+    # Times are rounded to 0.1 ns.
+    assert record["algbw_GBps"] == pytest.approx(record["bytes"] / times["p50"] / 1e3, rel=1e-3)
+    assert record["busbw_GBps"] == pytest.approx(record["algbw_GBps"] * BUSBW[name](ranks))
+    if record["algorithm"] == LIBRARY:
+        assert record["engine"] == "library"
+        assert record["function"] == FUNCTIONS[name][record["count"] % ranks > 0]
+    else:
+        assert record["engine"] != "library"
+
+
+def test_sizes_grow_by_the_factor(launcher, tmp_path):
+    output = tmp_path / "results.jsonl"
+    words = ("bench", "bcast", "-b", "8", "-e", "600", "-f", "4", "-a", "binomial")
+    job = launcher.hpccoll(0, *words, "--repetitions", "1", "-o", output)
+    assert job.code == 0, job.err
+    _, *records = _records(output)
+    sizes = [record["bytes"] for record in records if record["algorithm"] == "binomial"]
+    assert sizes == [8, 32, 128, 512]
+
+
+def test_the_table_is_printed_once_without_escape_codes_and_its_ratios_are_right(launcher):
+    words = ("bench", "allgather", "--sizes", "1000,4000", "--repetitions", "5")
+    job = launcher.hpccoll(3, *words)
+    assert (job.code, job.err) == (0, ""), job.err
+    assert "\x1b" not in job.out
+    assert job.out.count("allgather, float32, out of place, 3 ranks on 1 node") == 1
+    assert len(re.findall(r"^ +bytes algorithm", job.out, re.MULTILINE)) == 1
+    assert job.out.count("recursive-doubling needs a power-of-two number of ranks, got 3") == 1
+    medians = {}
+    for name, median, ratio in ROW.findall(job.out):
+        medians.setdefault(name, []).append((float(median), float(ratio)))
+    able = [entry.name for entry in catalogue("allgather") if entry.supports(3)]
+    assert sorted(medians) == sorted([*able, LIBRARY])
+    for name, found in medians.items():
+        assert len(found) == 2, name
+        for (median, ratio), (library, one) in zip(found, medians[LIBRARY], strict=True):
+            assert one == 1
+            assert ratio == pytest.approx(median / library, rel=0.01, abs=0.006)
+
+
+def test_data_on_standard_output_is_data_only(launcher):
+    words = ("bench", "reduce", "--sizes", "8", "--repetitions", "1", "--format")
+    commands = [["", *words, style] for style in ("jsonl", "csv")]
+    job = launcher.run(3, "commands", json.dumps(commands))
+    assert (job.code, job.err) == (0, ""), job.err
+    rows = 1 + len(catalogue("reduce"))
+    *lines, _codes = job.out.splitlines()
+    records, table = lines[: 1 + rows], lines[1 + rows :]
+    assert [json.loads(line)["type"] for line in records] == ["run", *["measurement"] * rows]
+    assert len(table) == 1 + rows
+    assert len({len(cells) for cells in csv.reader(table)}) == 1
+
+
+def test_without_a_launcher_one_rank_says_how_to_start_more(launcher):
+    job = launcher.hpccoll(0, "bench", "allreduce", "--sizes", "8", "--repetitions", "1")
+    assert (job.code, job.err) == (0, ""), job.err
+    assert "1 rank on 1 node" in job.out
+    assert "to start more: mpirun -n 4 hpccoll bench allreduce" in job.out
+
+
+def test_nothing_waits_for_standard_input(launcher):
+    words = ("bench", "bcast", "--sizes", "8", "--repetitions", "1")
+    job = launcher.hpccoll(2, *words, stdin=subprocess.PIPE, limit=20)
+    assert (job.code, job.err) == (0, ""), job.err
+
+
+def test_calls_are_made_in_an_order_that_the_seed_decides(launcher):
+    job = launcher.run(3, "orders", 1, 1, 2)
+    assert job.code == 0, job.err
+    first, again, other = json.loads(job.out.splitlines()[-1])
+    # How often the order is drawn anew depends on the time that calls take.
+    shared = min(map(len, (first, again, other)))
+    assert shared >= 40
+    assert first[:shared] == again[:shared]
+    assert first[:shared] != other[:shared]

@@ -1,0 +1,106 @@
+"""Conditions: what is said above the table of how was measured."""
+
+import json
+
+import pytest
+
+from hpccoll.conditions import Conditions
+
+
+def conditions(**given):
+    """Return the conditions of a plain run, but for what is given."""
+    plain = {
+        "engine": "native",
+        "without_native": "",
+        "sync": "barrier",
+        "barrier": "a barrier",
+        "touch": True,
+        "cold": False,
+        "skew": 0.25e-6,
+        "skew_p99": 1.5e-6,
+        "clock_error": 0.04e-6,
+        "empty": 0.03e-6,
+        "library": 0.1e-6,
+        "unbound": 0,
+        "ranks": 4,
+    }
+    return Conditions(**plain | given)
+
+
+def notes(**given):
+    return "\n".join(conditions(**given).notes())
+
+
+def test_the_notes_of_a_plain_run():
+    assert conditions().notes() == [
+        "engine native",
+        "begin  a barrier; ranks leave it 0.25 us apart (p99 1.50)",
+        "       between calls buffers are touched; overhead: empty plan 0.03 us, library without "
+        "data 0.10 us",
+    ]
+
+
+def test_the_python_engine_says_why_and_what_that_means():
+    said = notes(engine="python", without_native="the native engine was not built")
+    assert said.startswith("engine python: the native engine was not built\n")
+    assert "mostly wait for the interpreter" in said
+
+
+def test_the_python_engine_as_asked_needs_no_reason():
+    said = notes(engine="python", without_native="as asked")
+    assert said.startswith("engine python\n")
+    assert "as asked" not in said
+    assert "mostly wait for the interpreter" in said
+
+
+def test_the_native_engine_says_nothing_of_the_interpreter():
+    assert "interpreter" not in notes()
+
+
+@pytest.mark.parametrize(
+    ("sync", "words", "absent"),
+    [
+        ("barrier", "a barrier; ranks leave it 0.25 us apart (p99 1.50)", "agreed"),
+        ("window", "begin  at an agreed time; clocks are right to 0.04 us", "a barrier"),
+        ("none", "begin  back to back, without synchronisation", "a barrier"),
+    ],
+)
+def test_how_calls_begin_is_said_for_every_way(sync, words, absent):
+    assert words in notes(sync=sync)
+    assert absent not in notes(sync=sync)
+
+
+@pytest.mark.parametrize(
+    ("touch", "cold", "words"),
+    [
+        (True, False, "between calls buffers are touched;"),
+        (False, False, "buffers aren't touched;"),
+        (True, True, "between calls buffers are touched and leave the caches;"),
+    ],
+)
+def test_what_happens_to_buffers_between_calls_is_said(touch, cold, words):
+    assert words in notes(touch=touch, cold=cold)
+
+
+def test_without_the_library_its_overhead_is_not_said():
+    assert "overhead: empty plan 0.03 us" in notes(library=None)
+    assert "library without data" not in notes(library=None)
+
+
+@pytest.mark.parametrize(("unbound", "said"), [(0, False), (1, True), (4, True)])
+def test_ranks_without_a_core_of_their_own_are_counted(unbound, said):
+    assert (f"note   {unbound} of 4 ranks aren't bound to a core" in notes(unbound=unbound)) == said
+    assert ("note" in notes(unbound=unbound)) == said
+
+
+def test_the_record_is_json_in_microseconds():
+    record = conditions(without_native="as asked", engine="python", library=None).record()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["skew_us"]["p99"] == pytest.approx(1.5)
+    assert record["clock_error_us"] == pytest.approx(0.04)
+    assert record["overhead_us"] == {
+        "empty_plan": pytest.approx(0.03),
+        "library_without_data": None,
+    }
+    assert (record["engine"], record["engine_reason"]) == ("python", "as asked")
+    assert conditions().record()["engine_reason"] is None

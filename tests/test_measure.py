@@ -1,0 +1,190 @@
+"""Measuring: when repetitions end, and which calls count for how much."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hpccoll import measure
+from hpccoll.arrival import Arrival
+from hpccoll.clocks import Clock
+from hpccoll.layout import Message
+from hpccoll.measure import LATE, _Cell
+from hpccoll.sampling import Times
+
+NARROW, WIDE = [1.0] * 20, [1.0, 2.0] * 10
+AGREED = 100.0 + np.arange(4)
+
+
+class World:
+    """This rank, and one other whose values are `other` where they are larger."""
+
+    def __init__(self, rank=0, other=None):
+        self.rank, self.size, self.other = rank, 2, other
+        self.hosts = ("here", "here")
+        self.comm = SimpleNamespace(bcast=lambda value: value)
+
+    def slowest(self, times):
+        if self.rank or self.other is None:
+            return times
+        return np.maximum(times, self.other.pop(0))
+
+    def gathered(self, values):
+        return np.array([values, values]).T if self.rank == 0 else np.empty((0, len(values)))
+
+
+def cell(samples=(), world=None, loop=None, **asked):
+    """Return a cell with a series for every list of samples."""
+    request = {
+        "touch": False,
+        "min_repetitions": 10,
+        "repetitions": 100,
+        "target_ci": 0.02,
+        "time_budget": 2.0,
+        "sync": "barrier",
+        "arrival": Arrival(),
+        "per_rank": False,
+        "seed": 0,
+        "collective": SimpleNamespace(name="allreduce"),
+    }
+    candidate = SimpleNamespace(algorithm="ring", label="ring", parameters={}, call=None)
+    made = _Cell(
+        SimpleNamespace(**request | asked),
+        world or World(),
+        loop,
+        0.0,
+        Message(4, 4),
+        SimpleNamespace(calls=[candidate] * max(1, len(samples))),
+    )
+    for series, own in zip(made.series, samples, strict=False):
+        series.samples = list(own)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("samples", "done", "elapsed", "rule"),
+    [
+        ([WIDE], 10, 0.0, ""),
+        ([NARROW], 10, 0.0, "target"),
+        ([NARROW, WIDE], 10, 0.0, ""),
+        ([NARROW, NARROW], 10, 0.0, "target"),
+        # Never before the least repetitions, whatever else holds.
+        ([NARROW], 9, 0.0, ""),
+        ([NARROW], 9, 99.0, ""),
+        ([WIDE], 10, 2.0, ""),
+        ([WIDE], 10, 2.1, "time budget"),
+        ([WIDE], 99, 0.0, ""),
+        ([WIDE], 100, 0.0, "repetitions"),
+        ([WIDE], 100, 2.1, "repetitions"),
+        ([NARROW], 100, 2.1, "target"),
+        # Too few samples have no interval, which is never narrow.
+        ([[1.0] * 5], 10, 0.0, ""),
+    ],
+)
+def test_repetitions_end_by_the_first_rule_that_holds(samples, done, elapsed, rule):
+    assert cell(samples)._stop(done, elapsed) == rule
+
+
+def test_fewer_repetitions_than_the_least_are_the_least():
+    assert cell([WIDE], repetitions=5)._stop(5, 0.0) == "repetitions"
+    assert cell([WIDE], repetitions=5)._stop(4, 99.0) == ""
+
+
+def test_one_rank_decides():
+    assert cell([NARROW], world=World(rank=1))._stop(100, 99.0) == ""
+
+
+def test_the_target_is_the_share_that_was_asked_for():
+    samples = [0.9, 1.0, 1.1] * 10
+    assert cell([samples], target_ci=0.05)._stop(10, 0.0) == ""
+    assert cell([samples], target_ci=0.2)._stop(10, 0.0) == "target"
+
+
+def test_turns_are_a_tenth_of_the_repetitions_and_no_more_than_are_left():
+    assert [cell(repetitions=95)._turn(done) for done in (0, 80, 90)] == [10, 10, 5]
+
+
+# How long a call took, and whether it counts
+
+
+def made(begins, took):
+    return Times(np.array(begins, float), np.array(begins, float) + took)
+
+
+@pytest.mark.parametrize("clock", [Clock(), Clock(1.0, 0.0, 5000.0)], ids=["own", "other"])
+def test_in_a_window_time_counts_from_the_agreed_moment_and_late_calls_do_not(clock):
+    begins = clock.to_local(AGREED + np.array([0, 0.5, 2, 0.1]) * LATE)
+    own = cell(loop=SimpleNamespace(clock=clock))
+    valid, durations = own._durations(made(begins, 0.25), AGREED, None)
+    assert valid.tolist() == [True, True, False, True]
+    assert durations == pytest.approx(0.25, abs=3 * LATE)
+
+
+def test_a_call_is_late_if_any_rank_is():
+    world = World(other=[np.array([0, 2, 0, 0]) * LATE])
+    own = cell(world=world, loop=SimpleNamespace(clock=Clock()))
+    valid, _ = own._durations(made(AGREED, 0.25), AGREED, None)
+    assert valid.tolist() == [True, False, True, True]
+
+
+def test_without_a_window_time_counts_from_the_own_beginning():
+    valid, durations = cell()._durations(made(AGREED, 0.25), None, None)
+    assert valid.all()
+    assert durations.tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize("starts", [None, AGREED])
+def test_with_late_ranks_time_counts_from_the_last_ones_coming(starts):
+    # This rank is to come 0.5 s late, the other 2 s; both are as late as they were to be.
+    world = World(other=[AGREED + 2.0] if starts is None else [np.zeros(4), AGREED + 2.0])
+    own = cell(world=world, loop=SimpleNamespace(clock=Clock()))
+    valid, durations = own._durations(made(AGREED + 0.5, 4.0), starts, [0.5] * 4)
+    assert valid.all()
+    assert durations.tolist() == [2.5] * 4
+
+
+class Loop:
+    """A loop that is `lateness` late for every call, which then takes 0.25 s."""
+
+    def __init__(self, lateness):
+        self.lateness, self.clock = np.array(lateness), Clock()
+        self.watchdog = SimpleNamespace(label="")
+
+    def run(self, call, count, touch, *, barrier, starts, delays):
+        assert not barrier
+        return made(starts + self.lateness, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("lateness", "late", "kept"),
+    [([0, 0, 0], 0, 3), ([0, 2, 0], 1, 2), ([2, 3, 2], 3, 0)],
+    ids=["none", "some", "all"],
+)
+def test_late_calls_are_counted_and_kept_apart(lateness, late, kept):
+    own = cell(loop=Loop(np.array(lateness) * LATE), sync="window", per_rank=True)
+    (series,) = own.series
+    own._take(series, 3, "seed")
+    assert series.late == late
+    assert len(series.samples) == len(series.ranks) == kept
+    assert series.samples == pytest.approx([0.25] * kept, abs=1e-4)
+    assert series.delayed == pytest.approx([0.25] * late, abs=1e-4)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_agreed_moments_leave_time_for_three_calls_and_what_comes_late(monkeypatch, seconds):
+    monkeypatch.setattr(measure, "now", lambda: 50.0)
+    own = cell([[0.1, 9.0, 0.2]], loop=Loop([0]), arrival=Arrival("ramp", seconds))
+    starts = own._agreed(own.series[0], 5)
+    assert np.diff(starts) == pytest.approx(0.6 + 20e-6 + seconds)
+    assert starts[0] >= 50.0 + 0.6 + seconds
+
+
+def test_the_first_turn_is_short_where_calls_are_late(monkeypatch):
+    # The first call came in time: it doesn't tell how long the others take.
+    counts = []
+    loop = SimpleNamespace(canary=lambda: (0.0, 0.0))
+    own = cell(loop=loop, arrival=Arrival("late", 1.0, 1))
+    monkeypatch.setattr(own, "_take", lambda series, count, seed: counts.append(count))
+    monkeypatch.setattr(own, "_stop", lambda done, elapsed: "time budget" if done else "")
+    assert own._sample() == "time budget"
+    assert counts == [1]
