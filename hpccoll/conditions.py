@@ -1,15 +1,11 @@
 """The conditions of a run: engine, skew, overhead and binding, measured once and said with it."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpccoll.candidates import empty_library_call
 from hpccoll.request import Request
 from hpccoll.sampling import Loop
 from hpccoll.world import World
-
-SHIFT = 1.3
-"""A canary that changes by more than this factor is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +124,3 @@ def _scaled(seconds: float | None) -> float | None:
 
 def _us(seconds: float) -> str:
     return f"{seconds * 1e6:.2f}"
-
-
-def shifts(canaries: Iterable[tuple[float, float]]) -> list[str]:
-    """Return a sentence for each canary that changed much within a run: the machine did, too.
-
-    Parameters
-    ----------
-    canaries
-        Per size the medians, in seconds, of a fixed spin and of one barrier.
-    """
-    found = []
-    for what, values in zip(
-        ("a fixed spin", "a barrier"), zip(*canaries, strict=True), strict=False
-    ):
-        low, high = min(values), max(values)
-        if low > 0 and high > SHIFT * low:
-            found.append(
-                f"note   the machine changed during the run: {what} took {_us(low)} to "
-                f"{_us(high)} us; compare within a size, not between sizes"
-            )
-    return found

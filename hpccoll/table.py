@@ -5,8 +5,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from hpccoll import advice
+from hpccoll.canary import shifts
 from hpccoll.columns import UNCLEAR, Column, against, figures, microseconds, row, span, titles
-from hpccoll.conditions import shifts
 from hpccoll.findings import findings
 from hpccoll.registry import LIBRARY
 from hpccoll.results import bandwidths

@@ -25,7 +25,7 @@ faults watchdog clocks
 engines
 buffers request
 check world
-arrival clock launch progress stats straggler
+arrival canary clock launch progress stats straggler
 patterns
 datatypes units
 bind
