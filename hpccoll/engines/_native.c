@@ -82,19 +82,24 @@ static int library_init(PyObject *object, PyObject *arguments, PyObject *keyword
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* Let other ranks have the core now and then. */
+static void pause_after(Library *mpi, long *polls)
+{
+    if (++*polls >= mpi->spins) {
+        sched_yield();
+        *polls = 0;
+    }
+}
+
 /* Poll one request until it is complete. MPICH's own wait yields at once, and a test returns the
  * request's error itself. */
 static int complete(Library *mpi, handle *request)
 {
-    for (long polls = 1;; polls++) {
+    for (long polls = 0;; pause_after(mpi, &polls)) {
         int done = 0;
         int code = mpi->test(request, &done, status);
         if (code || done)
             return code;
-        if (polls >= mpi->spins) {
-            sched_yield();
-            polls = 0;
-        }
     }
 }
 
@@ -150,7 +155,13 @@ static PyGetSetDef call_members[] = {
 
 /* ---- Programs: plans with addresses --------------------------------------------------------- */
 
-enum { SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT, COLUMNS = 11 };
+enum { SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT };
+enum { COLUMNS = 11 };
+
+/* Sends that are posted and not complete, at most: with 128 of them to one neighbour Open MPI 5.0.11
+ * never completes some (through its single-copy path). The others wait in line and are posted while
+ * this rank waits for anything, so the limit can't make ranks wait for each other. */
+enum { IN_FLIGHT = 32 };
 
 /* Rows of the table: operation, slot, peer, tag, then space and byte offset of the target and of
  * two sources, and a length: bytes for messages and copies, elements for the others. */
@@ -166,11 +177,69 @@ typedef struct {
     Step *steps;
     Py_ssize_t count;
     handle *requests;
+    const Step **sends; /* of this run: issued so far, of them posted, of them complete */
+    Py_ssize_t issued, posted, finished;
+    Py_ssize_t *owner; /* per slot: which send has it, RECEIVED or FREE */
     kernel reduce;
     scaler scale;
     converter widen, narrow;
     double divisor;
 } Program;
+
+enum { FREE = -1, RECEIVED = -2 };
+
+/* Note which of the posted sends are complete, in their order, and post what the limit allows. */
+static int advance(Program *self)
+{
+    Library *mpi = self->call.mpi;
+    int code = 0, done = 1;
+    while (self->finished < self->posted && done && !code) {
+        int slot = self->sends[self->finished]->slot;
+        if (self->owner[slot] == self->finished) /* else it was waited for */
+            code = mpi->test(&self->requests[slot], &done, status);
+        if (done && self->owner[slot] == self->finished)
+            self->owner[slot] = FREE;
+        self->finished += done;
+    }
+    while (!code && self->posted < self->issued && self->posted - self->finished < IN_FLIGHT) {
+        const Step *step = self->sends[self->posted++];
+        code = mpi->isend(step->left, (int)step->length, mpi->byte, step->peer, step->tag,
+                          mpi->comm, &self->requests[step->slot]);
+    }
+    return code;
+}
+
+static int send(Program *self, const Step *step)
+{
+    self->owner[step->slot] = self->issued;
+    self->sends[self->issued++] = step;
+    return advance(self);
+}
+
+static int wait(Program *self, int slot)
+{
+    Library *mpi = self->call.mpi;
+    long polls = 0;
+    int code = 0;
+    /* A send that isn't posted yet has no request, and others may stand in line before it. */
+    while (!code && self->posted < self->issued) {
+        int done = 0;
+        code = advance(self);
+        if (code || self->owner[slot] == FREE)
+            return code;
+        if (self->owner[slot] < self->posted)
+            code = mpi->test(&self->requests[slot], &done, status);
+        if (done) {
+            self->owner[slot] = FREE;
+            return code;
+        }
+        pause_after(mpi, &polls);
+    }
+    if (code || self->owner[slot] == FREE)
+        return code;
+    self->owner[slot] = FREE;
+    return complete(mpi, &self->requests[slot]);
+}
 
 static int run_step(Program *self, const Step *step)
 {
@@ -178,15 +247,15 @@ static int run_step(Program *self, const Step *step)
     int code = 0;
     switch (step->operation) {
     case SEND:
-        return mpi->isend(step->left, (int)step->length, mpi->byte, step->peer, step->tag,
-                          mpi->comm, &self->requests[step->slot]);
+        return send(self, step);
     case RECEIVE:
+        self->owner[step->slot] = RECEIVED;
         return mpi->irecv(step->into, (int)step->length, mpi->byte, step->peer, step->tag,
                           mpi->comm, &self->requests[step->slot]);
     case WAIT:
-        return complete(mpi, &self->requests[step->slot]);
+        return wait(self, step->slot);
     case WAIT_REDUCE:
-        code = complete(mpi, &self->requests[step->slot]);
+        code = wait(self, step->slot);
         if (code)
             return code;
         /* fall through */
@@ -211,6 +280,7 @@ static int run_step(Program *self, const Step *step)
 static int run_program(Call *call)
 {
     Program *self = (Program *)call;
+    self->issued = self->posted = self->finished = 0;
     for (Py_ssize_t i = 0; i < self->count; i++) {
         call->at = i;
         int code = run_step(self, &self->steps[i]);
@@ -300,8 +370,11 @@ static int program_init(PyObject *object, PyObject *arguments, PyObject *keyword
     self->narrow = narrow ? find_converter(dtype, narrow) : NULL;
     self->count = table.len / (Py_ssize_t)(COLUMNS * sizeof(int64_t));
     self->steps = PyMem_Calloc((size_t)self->count + 1, sizeof(Step));
+    self->sends = PyMem_Calloc((size_t)self->count + 1, sizeof(Step *));
     self->requests = slots < 0 ? NULL : PyMem_Calloc((size_t)slots + 1, sizeof(handle));
-    int wrong = !self->steps || !self->requests || table.len % (COLUMNS * sizeof(int64_t)) ||
+    self->owner = slots < 0 ? NULL : PyMem_Calloc((size_t)slots + 1, sizeof(Py_ssize_t));
+    int wrong = !self->steps || !self->sends || !self->requests || !self->owner ||
+                table.len % (COLUMNS * sizeof(int64_t)) ||
                 fill_steps(self, table.buf, slots, spaces);
     PyBuffer_Release(&table);
     if (wrong && !PyErr_Occurred())
@@ -314,7 +387,9 @@ static void program_free(PyObject *object)
     Program *self = (Program *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyMem_Free(self->steps);
+    PyMem_Free(self->sends);
     PyMem_Free(self->requests);
+    PyMem_Free(self->owner);
     Py_XDECREF(self->call.mpi);
     type->tp_free(object);
     Py_DECREF(type);
@@ -470,11 +545,9 @@ static void raise_flag(Barrier *self, int rank, int round)
 static void await_flag(Barrier *self, int rank, int round)
 {
     int64_t *mine = flag(self, rank, round);
-    for (long polls = 1; __atomic_load_n(mine, __ATOMIC_ACQUIRE) < self->epoch; polls++)
-        if (polls >= self->mpi->spins) {
-            sched_yield();
-            polls = 0;
-        }
+    long polls = 0;
+    while (__atomic_load_n(mine, __ATOMIC_ACQUIRE) < self->epoch)
+        pause_after(self->mpi, &polls);
 }
 
 static int meet_leaders(Barrier *self)

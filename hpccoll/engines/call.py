@@ -1,5 +1,6 @@
 """What the measuring loop needs of an engine: a call that is ready to be made."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from hpccoll.layout import SPACES
@@ -22,8 +23,12 @@ class Call(Protocol):
         """Say, from another thread, what the call is waiting for."""
 
 
-def describe(plan: Plan, at: int) -> str:
-    """Say in words what a plan waits for at instruction `at`."""
+NAMED = 3
+"""Messages that are named; of more there is the number."""
+
+
+def describe(plan: Plan, at: int, slots: Sequence[int] | None = None) -> str:
+    """Say in words what a plan waits for at instruction `at`: its slots, or of them `slots`."""
     table = plan.instructions
     step = table[at] if table else None
     if not isinstance(step, Wait):
@@ -32,10 +37,13 @@ def describe(plan: Plan, at: int) -> str:
     for earlier in table[:at]:
         if isinstance(earlier, PostSend | PostRecv):
             posted[earlier.slot] = earlier
+    waiting = step.slots if slots is None else slots
     messages = [
         f"{'send to' if isinstance(posted[slot], PostSend) else 'receive from'} "
         f"rank {posted[slot].peer} ({posted[slot].region.count} elements of "
         f"{SPACES[posted[slot].region.space]})"
-        for slot in step.slots
+        for slot in waiting[:NAMED]
     ]
+    if len(waiting) > NAMED:
+        messages.append(f"{len(waiting) - NAMED} more messages")
     return f"in round {step.round}, waiting for " + " and ".join(messages)

@@ -178,10 +178,10 @@ class NativePlan(_NativeCall):
         everything = [*spaces, *(user or ())]
         self._kept = everything
         dtype = spaces[0].dtype
-        rows, self._origins = _rows(plan, dtype.itemsize, user is not None)
+        self._rows, self._origins = _rows(plan, dtype.itemsize, user is not None)
         self.handle = native.extension.Program(
             native.library,
-            array("q", [number for row in rows for number in row]),
+            array("q", [number for row in self._rows for number in row]),
             plan.slots,
             tuple(space.ctypes.data for space in everything),
             dtype.name,
@@ -193,7 +193,13 @@ class NativePlan(_NativeCall):
     def position(self) -> str:
         """Say which round and which messages the call is waiting for."""
         at = self.handle.at
-        return describe(self._plan, self._origins[at] if at < len(self._origins) else 0)
+        number = self._origins[at] if at < len(self._origins) else 0
+        slots = [
+            row[1]
+            for row, o in zip(self._rows[at:], self._origins[at:], strict=True)
+            if o == number and row[0] in (WAIT, WAIT_REDUCE)
+        ]
+        return describe(self._plan, number, slots or None)
 
 
 Row = tuple[int, ...]
