@@ -38,7 +38,7 @@ def test_faults_are_found_and_named(launcher, tmp_path, ranks):
     job = launcher.run(ranks, "commands", json.dumps(commands))
     assert job.code == 1, job.err
     assert json.loads(job.out.splitlines()[-1]) == [1] * len(FAULTS)
-    assert job.err.count("results are wrong") == len(FAULTS)
+    assert job.err.count("1 result is wrong") == len(FAULTS)
     found = {fault: _mismatches(tmp_path / f"{fault}.jsonl") for fault in FAULTS}
     assert all(job.out.count(rows[0][0]) == 1 for rows in found.values())
     last = ranks - 1
