@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hpccoll import bind as binding
-from hpccoll import verify
+from hpccoll import scratch, verify
 from hpccoll.bind import Segmentation, bind
 from hpccoll.engines import loopback
 from hpccoll.layout import INPUT, SCRATCH, Message
@@ -533,7 +533,7 @@ def test_random_schedules_give_the_same_in_pieces(enter, of, seed, monkeypatch):
 def test_a_pipelined_receive_needs_scratch_for_its_window_only(size, bytes_, window):
     # In place the operand has no place in the output, and what is received isn't kept.
     choice, message = only("ring"), Message(40 * size, 8, in_place=True)
-    lane = binding.ALIGNMENT // 8
+    lane = scratch.ALIGNMENT // 8
     for whole, cut in zip(
         (bind(choice, rank, size, message) for rank in range(size)),
         cut_plans(choice, size, message, bytes_, window),
@@ -560,7 +560,7 @@ def test_the_window_is_one_part_of_scratch_for_all_later_partners_too():
     # A rank that isn't the root has no output: its first result stays where it was received.
     for bytes_, window in CUTS:
         plan = bind(only("binomial", "reduce"), 4, 8, Message(100, 8), Segmentation(bytes_, window))
-        lane = binding.ALIGNMENT // 8
+        lane = scratch.ALIGNMENT // 8
         kept, turns = (-(-n // lane) * lane for n in (100, window * bytes_ // 8))
         assert plan.scratch <= kept + turns
 

@@ -29,7 +29,9 @@ arrival canary clock launch progress stats straggler
 patterns
 datatypes units
 bind
+places instructions scratch
 plan
+regions
 layout
 verify draw listing
 symbolic cost

@@ -15,7 +15,8 @@ import pytest
 from hpccoll.bind import Segmentation, bind
 from hpccoll.datatypes import OPERATORS
 from hpccoll.engines import loopback, native
-from hpccoll.engines.native import (
+from hpccoll.engines import rows as table
+from hpccoll.engines.rows import (
     CONVERT_IN,
     CONVERT_OUT,
     COPY,
@@ -77,7 +78,7 @@ def results(plans, spaces):
 
 
 def rows_of(plans, itemsize, converts=False):
-    return [native._rows(plan, itemsize, converts)[0] for plan in plans]
+    return [table.rows(plan, itemsize, converts)[0] for plan in plans]
 
 
 def interpret(tables, spaces, dtype, divisor, narrow=None):
@@ -164,14 +165,14 @@ def test_averages_of_16_bit_floats_are_taken_in_float32_and_converted(of, name, 
 
 def test_a_received_operand_is_reduced_by_the_operation_that_waits_for_it():
     plan = plans_of("reduce-scatter", "ring", 2, count=16, cut=Segmentation(16, 2))[0]
-    operations = [row[0] for row in native._rows(plan, 8, False)[0]]
+    operations = [row[0] for row in table.rows(plan, 8, False)[0]]
     assert (operations.count(WAIT_REDUCE), operations.count(REDUCE)) == (4, 0)
 
 
 @pytest.mark.parametrize(("of", "name", "size"), CASES)
 def test_fusing_only_joins_a_wait_to_the_reduction_right_after_it(of, name, size):
     for plan in plans_of(of, name, size, cut=Segmentation(16, 2)):
-        rows, origins = native._rows(plan, 8, False)
+        rows, origins = table.rows(plan, 8, False)
         apart, posted = [], {}
         for row in rows:
             fused = row[0] == WAIT_REDUCE
@@ -182,7 +183,7 @@ def test_fusing_only_joins_a_wait_to_the_reduction_right_after_it(of, name, size
                 message = posted[row[1]]
                 assert message[0] == RECEIVE
                 assert message[4:6] in (row[6:8], row[8:10])
-        plain = [row for step in plan.instructions for row in native._translated(step, 8)]
+        plain = [row for step in plan.instructions for row in table._translated(step, 8)]
         assert apart == plain
         # Whatever may hang stands for its wait, so that it is said what is waited for.
         for row, origin in zip(rows, origins, strict=True):

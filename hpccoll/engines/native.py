@@ -7,7 +7,7 @@ mpi4py has loaded, the handles from mpi4py's objects.
 import ctypes
 import os
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from mmap import mmap
 from tempfile import mkstemp
@@ -18,10 +18,11 @@ import numpy as np
 from hpccoll.collectives import Collective
 from hpccoll.datatypes import Array, Operator
 from hpccoll.engines.call import describe
+from hpccoll.engines.rows import WAIT, WAIT_REDUCE, rows
 from hpccoll.errors import EngineError, UnsupportedError
-from hpccoll.layout import INPUT, OUTPUT, Layout, Message, Region
+from hpccoll.layout import INPUT, OUTPUT, Layout, Message
 from hpccoll.partition import Partition
-from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
+from hpccoll.plan import Plan
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -30,9 +31,6 @@ SPINS = 2000
 """Polls before a yield where every rank has a core of its own."""
 SPINS_CROWDED = 20
 """The same where ranks share cores: the awaited rank may need this one's."""
-
-SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT = range(9)
-"""Operations, in the order of the extension's."""
 
 _FUNCTIONS = ("MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Error_string")
 _KINDS = {
@@ -178,7 +176,7 @@ class NativePlan(_NativeCall):
         everything = [*spaces, *(user or ())]
         self._kept = everything
         dtype = spaces[0].dtype
-        self._rows, self._origins = _rows(plan, dtype.itemsize, user is not None)
+        self._rows, self._origins = rows(plan, dtype.itemsize, user is not None)
         self.handle = native.extension.Program(
             native.library,
             array("q", [number for row in self._rows for number in row]),
@@ -200,76 +198,6 @@ class NativePlan(_NativeCall):
             if o == number and row[0] in (WAIT, WAIT_REDUCE)
         ]
         return describe(self._plan, number, slots or None)
-
-
-Row = tuple[int, ...]
-
-
-def _rows(plan: Plan, itemsize: int, converts: bool) -> tuple[list[Row], list[int]]:
-    """Return the extension's table, and which instruction every row comes from."""
-    rows: list[Row] = []
-    origins: list[int] = []
-    place = plan.layout
-    if converts:
-        source = Region(3 + (place.held.space == OUTPUT), place.held.offset, place.held.count)
-        rows.append(_row(CONVERT_IN, place.held, source, None, place.held.count, itemsize, 2))
-        origins.append(0)
-    posted: dict[int, PostSend | PostRecv] = {}
-    for number, step in enumerate(plan.instructions):
-        if isinstance(step, PostSend | PostRecv):
-            posted[step.slot] = step
-        for row in _translated(step, itemsize):
-            after_wait = rows and rows[-1][0] == WAIT and origins[-1] == number - 1
-            if row[0] == REDUCE and after_wait and isinstance(posted[rows[-1][1]], PostRecv):
-                # Receiving and reducing is one operation: other transports do it in one pass. It
-                # counts as its wait, for that is where it may hang.
-                rows[-1] = (WAIT_REDUCE, rows[-1][1], *row[2:])
-                continue
-            rows.append(row)
-            origins.append(number)
-    if converts:
-        target = Region(4, place.result.offset, place.result.count)
-        rows.append(_row(CONVERT_OUT, target, place.result, None, target.count, itemsize, 2))
-        origins.append(len(plan.instructions) - 1)
-    return rows, origins
-
-
-def _translated(step: object, itemsize: int) -> Iterable[Row]:
-    if isinstance(step, PostSend):
-        length = step.region.count * itemsize
-        yield _row(SEND, None, step.region, None, length, itemsize, 0, step)
-    elif isinstance(step, PostRecv):
-        length = step.region.count * itemsize
-        yield _row(RECEIVE, step.region, None, None, length, itemsize, 0, step)
-    elif isinstance(step, Wait):
-        for slot in step.slots:
-            yield (WAIT, slot, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-    elif isinstance(step, Reduce):
-        yield _row(REDUCE, step.into, step.left, step.right, step.into.count, itemsize)
-    elif isinstance(step, Copy):
-        yield _row(COPY, step.into, step.source, None, step.into.count * itemsize, itemsize)
-    elif isinstance(step, Scale):
-        yield _row(SCALE, step.region, None, None, step.region.count, itemsize)
-
-
-def _row(
-    operation: int,
-    into: Region | None,
-    left: Region | None,
-    right: Region | None,
-    length: int,
-    itemsize: int,
-    narrow: int = 0,
-    message: PostSend | PostRecv | None = None,
-) -> Row:
-    def place(region: Region | None) -> tuple[int, int]:
-        if region is None:
-            return 0, 0
-        # Spaces from 3 on are the caller's, of the narrow type.
-        return region.space, region.offset * (narrow if region.space > 2 else itemsize)
-
-    posted = (message.slot, message.peer, message.channel) if message else (0, 0, 0)
-    return (operation, *posted, *place(into), *place(left), *place(right), length)
 
 
 class NativeCollective(_NativeCall):
