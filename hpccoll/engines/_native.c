@@ -188,19 +188,10 @@ typedef struct {
 
 enum { FREE = -1, RECEIVED = -2 };
 
-/* Note which of the posted sends are complete, in their order, and post what the limit allows. */
-static int advance(Program *self)
+static int post_allowed(Program *self)
 {
     Library *mpi = self->call.mpi;
-    int code = 0, done = 1;
-    while (self->finished < self->posted && done && !code) {
-        int slot = self->sends[self->finished]->slot;
-        if (self->owner[slot] == self->finished) /* else it was waited for */
-            code = mpi->test(&self->requests[slot], &done, status);
-        if (done && self->owner[slot] == self->finished)
-            self->owner[slot] = FREE;
-        self->finished += done;
-    }
+    int code = 0;
     while (!code && self->posted < self->issued && self->posted - self->finished < IN_FLIGHT) {
         const Step *step = self->sends[self->posted++];
         code = mpi->isend(step->left, (int)step->length, mpi->byte, step->peer, step->tag,
@@ -209,11 +200,27 @@ static int advance(Program *self)
     return code;
 }
 
+/* Note which of the posted sends are complete, in their order, and post what the limit allows. */
+static int advance(Program *self)
+{
+    int code = 0, done = 1;
+    while (self->finished < self->posted && done && !code) {
+        int slot = self->sends[self->finished]->slot;
+        if (self->owner[slot] == self->finished) { /* else it was waited for */
+            code = self->call.mpi->test(&self->requests[slot], &done, status);
+            if (done)
+                self->owner[slot] = FREE;
+        }
+        self->finished += done;
+    }
+    return code ? code : post_allowed(self);
+}
+
 static int send(Program *self, const Step *step)
 {
     self->owner[step->slot] = self->issued;
     self->sends[self->issued++] = step;
-    return advance(self);
+    return self->posted - self->finished < IN_FLIGHT ? post_allowed(self) : advance(self);
 }
 
 static int wait(Program *self, int slot)
