@@ -151,13 +151,3 @@ def _plans(
 
 def _scratch(plans: Sequence[Plan]) -> int:
     return max([0, *(plan.scratch for plan in plans)])
-
-
-def empty_library_call(request: Request, world: World, loop: Loop) -> Call | None:
-    """Return the library's collective on a vector of no elements, if the library has the type."""
-    if world.datatype(request.dtype) is None:
-        return None
-    message = Message(0, request.dtype.itemsize)
-    place = layout(request.collective, world.rank, world.size, message)
-    spaces = allocate(place, 0, request.dtype)[:2]
-    return _library(request, world, loop, message, place, spaces)

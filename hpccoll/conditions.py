@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from hpccoll.candidates import empty_library_call
 from hpccoll.request import Request
 from hpccoll.sampling import Loop
 from hpccoll.world import World
@@ -21,7 +20,7 @@ class Conditions:
     clock_error
         Of the ranks' clocks against rank 0's, the largest; 0 where all share one.
     empty, library
-        What the loop takes for an empty plan, and for the library's collective without data.
+        What the loop takes for an empty plan, and for one call of the library, an MPI_Iprobe.
     unbound
         Ranks that may use more than one core.
     """
@@ -36,7 +35,7 @@ class Conditions:
     skew_p99: float | None
     clock_error: float
     empty: float
-    library: float | None
+    library: float
     unbound: int
     ranks: int
 
@@ -44,7 +43,6 @@ class Conditions:
     def measured(cls, request: Request, world: World, loop: Loop, without: str) -> "Conditions":
         """Measure what the loop itself costs, on all ranks together."""
         skew, skew_p99 = loop.skew() or (None, None)
-        nothing = empty_library_call(request, world, loop)
         return cls(
             engine="native" if loop.native else "python",
             without_native=without,
@@ -56,7 +54,7 @@ class Conditions:
             skew_p99=skew_p99,
             clock_error=max(world.comm.allgather(loop.clock.error)),
             empty=loop.overhead(loop.empty()),
-            library=loop.overhead(nothing) if nothing else None,
+            library=loop.overhead(loop.probe()),
             unbound=sum(len(cores) > 1 for cores in world.cores),
             ranks=world.size,
         )
@@ -78,7 +76,8 @@ class Conditions:
             "none": "back to back, without synchronisation",
         }[self.sync]
         lines.append(f"begin  {begin}")
-        lines.append(f"       {self._buffers()}; {self._overhead()}")
+        lines.append(f"       {self._buffers()}")
+        lines.append(f"       {self._overhead()}")
         if self.unbound:
             lines.append(f"note   {self.unbound} of {self.ranks} ranks aren't bound to a core")
         return lines
@@ -94,10 +93,10 @@ class Conditions:
         return "between calls buffers are touched" if self.touch else "buffers aren't touched"
 
     def _overhead(self) -> str:
-        words = f"overhead: empty plan {_us(self.empty)} us"
-        if self.library is None:
-            return words
-        return f"{words}, library without data {_us(self.library)} us"
+        return (
+            f"overhead: empty plan {_us(self.empty)} us, one call of the library "
+            f"(MPI_Iprobe) {_us(self.library)} us"
+        )
 
     def record(self) -> dict[str, object]:
         """Return the fields for the run record."""
@@ -112,7 +111,7 @@ class Conditions:
             "clock_error_us": self.clock_error * 1e6,
             "overhead_us": {
                 "empty_plan": self.empty * 1e6,
-                "library_without_data": _scaled(self.library),
+                "library_iprobe": self.library * 1e6,
             },
             "unbound_ranks": self.unbound,
         }

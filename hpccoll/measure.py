@@ -30,6 +30,8 @@ BLOCKS = 10
 """Turns that every algorithm of a size has, at least, if the time allows."""
 AGREED = 10
 """Calls whose moments are agreed on at once: one that is late makes those after it late, too."""
+STOPS = ("", "target", "repetitions", "time budget")
+"""The rules that end the repetitions of a size, none of them first."""
 TURN = 0.005
 """Seconds of an algorithm's turn: short, so that all see the same state of the machine."""
 LATE = 1e-6
@@ -246,7 +248,7 @@ class _Cell:
         """Make the untimed calls that fit into a tenth of the budget; return their number."""
         total = sum(series.first for series in self.series)
         fitting = int(self.request.time_budget / 10 / total) if total else self.request.warmup
-        count: int = self.world.comm.bcast(min(self.request.warmup, fitting))
+        count = int(self.world.agreed(min(self.request.warmup, fitting))[0])
         for series in self.series:
             self._name(series)
             self.loop.run(series.call, count, self.touch)
@@ -261,9 +263,9 @@ class _Cell:
         while True:
             stop = self._stop(done, now() - begin)
             count = max(1, min(int(TURN / max(estimate, 1e-9)), self._turn(done)))
-            count, stop = self.world.comm.bcast((count, stop))
-            if stop:
-                return str(stop)
+            count, rule = map(int, self.world.agreed(count, STOPS.index(stop)))
+            if rule:
+                return STOPS[rule]
             self.canaries.append(self.loop.canary())
             turns = list(self.series)
             order.shuffle(turns)
@@ -331,7 +333,7 @@ class _Cell:
             lateness = self.world.slowest(begins - starts - np.array(delays or 0.0))
             valid = lateness <= LATE
         if delays is not None:  # time counts from the last rank's coming
-            starts = self.world.comm.bcast(self.world.slowest(begins))
+            starts = np.array(self.world.agreed(*self.world.slowest(begins)))
         return valid, ends - starts
 
     def _agreed(self, series: _Series, count: int) -> Array:
@@ -340,7 +342,7 @@ class _Cell:
         # Not by the longest: one interrupted call would make all later windows as long.
         width = 3 * _median(recent) + 20e-6 + self._touching() + self.request.arrival.seconds
         begin = float(self.loop.clock.to_global(np.array([now()]))[0]) + width + 1e-3
-        begin, width = self.world.comm.bcast((begin, width))
+        begin, width = self.world.agreed(begin, width)
         return np.asarray(begin + width * np.arange(count))
 
     def _touching(self) -> float:

@@ -209,6 +209,10 @@ class Loop:
         """Return a call that does nothing."""
         return _Empty(self.native)
 
+    def probe(self) -> Call:
+        """Return a call that calls the library once, for an MPI_Iprobe."""
+        return _Empty(self.native, self.world)
+
     def canary(self) -> tuple[float, float]:
         """Return the seconds of a fixed spin and of one barrier: the machine's state just now.
 
@@ -231,12 +235,15 @@ class _Empty:
     engine = "none"
     function = "nothing"
 
-    def __init__(self, native: "Native | None") -> None:
+    def __init__(self, native: "Native | None", probing: "World | None" = None) -> None:
+        self._probing = probing
         if native:
-            self.handle = native.nothing()
+            self.handle = native.nothing(probe=probing is not None)
 
     def __call__(self) -> None:
-        """Do nothing."""
+        """Do nothing, or only probe."""
+        if self._probing:
+            self._probing.comm.Iprobe(0, 0)
 
     def error(self, error: RuntimeError) -> EngineError:
         """Say that the barrier failed: nothing else is called here."""

@@ -94,6 +94,16 @@ class World:
         found = None if name is None else getattr(MPI, name, MPI.DATATYPE_NULL)
         return None if found == MPI.DATATYPE_NULL else found
 
+    def agreed(self, *numbers: float) -> list[float]:
+        """Return rank 0's numbers on every rank.
+
+        One message of a fixed length, for this is called between the blocks of a measurement.
+        """
+        buffer = np.array(numbers, np.float64)
+        self.comm.Bcast(buffer, 0)
+        values: list[float] = buffer.tolist()
+        return values
+
     def gathered(self, values: Array) -> Array:
         """Return, on rank 0, a row per value with every rank's; elsewhere nothing."""
         rows = np.empty((self.size if self.rank == 0 else 0, len(values)))

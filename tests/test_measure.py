@@ -24,6 +24,9 @@ class World:
         self.hosts = ("here", "here")
         self.comm = SimpleNamespace(bcast=lambda value: value)
 
+    def agreed(self, *numbers):
+        return [float(number) for number in numbers]
+
     def slowest(self, times):
         if self.rank or self.other is None:
             return times

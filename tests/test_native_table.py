@@ -20,6 +20,7 @@ from hpccoll.engines.rows import (
     CONVERT_IN,
     CONVERT_OUT,
     COPY,
+    PROBE,
     RECEIVE,
     REDUCE,
     SCALE,
@@ -204,12 +205,13 @@ POST = ctypes.CFUNCTYPE(
     INTEGER, HANDLE, INTEGER, HANDLE, INTEGER, INTEGER, HANDLE, ctypes.POINTER(HANDLE)
 )
 TEST = ctypes.CFUNCTYPE(INTEGER, ctypes.POINTER(HANDLE), ctypes.POINTER(INTEGER), HANDLE)
+PROBED = ctypes.CFUNCTYPE(INTEGER, INTEGER, INTEGER, HANDLE, ctypes.POINTER(INTEGER), HANDLE)
 STRING = ctypes.CFUNCTYPE(INTEGER, INTEGER, ctypes.POINTER(ctypes.c_char), ctypes.POINTER(INTEGER))
 TRUNCATED = 15
 
 
 class MadeMPI:
-    """The four functions, between threads of this process; a communicator's handle is its rank.
+    """The five functions, between threads of this process; a communicator's handle is its rank.
 
     `failing` is the function that returns an error, `deaf` lets no message arrive.
     """
@@ -221,6 +223,7 @@ class MadeMPI:
             "MPI_Isend": POST(lambda *given: self._post("MPI_Isend", 0, *given)),
             "MPI_Irecv": POST(lambda *given: self._post("MPI_Irecv", 1, *given)),
             "MPI_Test": TEST(self._test),
+            "MPI_Iprobe": PROBED(lambda *given: 0),
             "MPI_Error_string": STRING(self._error),
         }
 
@@ -306,7 +309,7 @@ def test_every_return_code_is_checked_and_said_with_its_instruction(function, at
     ("rows", "given"),
     [
         ([row(-1)], {}),
-        ([row(CONVERT_OUT + 1)], {}),
+        ([row(PROBE + 1)], {}),
         ([row(COPY, length=-1)], {}),
         *(([row(COPY, **{place: space})], {})
           for place in ("into", "left", "right") for space in ((-1, 0), (3, 0), (0, -8))),

@@ -343,7 +343,7 @@ def test_the_run_record_describes_the_machine():
     assert "bytes of one rank's vector" in run["bytes_are"]
     assert run["overhead_us"] == {
         "empty_plan": pytest.approx(0.03),
-        "library_without_data": pytest.approx(0.1),
+        "library_iprobe": pytest.approx(0.1),
     }
     assert run["skew_us"] == {"p50": pytest.approx(0.2), "p99": pytest.approx(0.5)}
     assert (run["engine"], run["engine_reason"], run["unbound_ranks"]) == ("native", None, 0)

@@ -43,12 +43,14 @@ static double now(void)
 
 typedef int (*post_function)(const void *, int, handle, int, int, handle, handle *);
 typedef int (*test_function)(handle *, int *, void *);
+typedef int (*probe_function)(int, int, handle, int *, void *);
 typedef int (*string_function)(int, char *, int *);
 
 typedef struct {
     PyObject_HEAD
     post_function isend, irecv;
     test_function test;
+    probe_function probe;
     string_function error_string;
     handle comm, byte;
     long spins; /* polls between two yields: few where ranks share cores */
@@ -78,6 +80,7 @@ static int library_init(PyObject *object, PyObject *arguments, PyObject *keyword
     self->isend = (post_function)address(functions, "MPI_Isend");
     self->irecv = (post_function)address(functions, "MPI_Irecv");
     self->test = (test_function)address(functions, "MPI_Test");
+    self->probe = (probe_function)address(functions, "MPI_Iprobe");
     self->error_string = (string_function)address(functions, "MPI_Error_string");
     return PyErr_Occurred() ? -1 : 0;
 }
@@ -101,6 +104,13 @@ static int complete(Library *mpi, handle *request)
         if (code || done)
             return code;
     }
+}
+
+/* Any call to MPI makes progress; this one does nothing else. */
+static int progress(Library *mpi)
+{
+    int found;
+    return mpi->probe(0, 0, mpi->comm, &found, status);
 }
 
 /* ---- What can be called and timed ----------------------------------------------------------- */
@@ -155,7 +165,7 @@ static PyGetSetDef call_members[] = {
 
 /* ---- Programs: plans with addresses --------------------------------------------------------- */
 
-enum { SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT };
+enum { SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT, PROBE };
 enum { COLUMNS = 11 };
 
 /* Sends that are posted and not complete, at most: with 128 of them to one neighbour Open MPI 5.0.11
@@ -223,29 +233,23 @@ static int send(Program *self, const Step *step)
     return self->posted - self->finished < IN_FLIGHT ? post_allowed(self) : advance(self);
 }
 
+/* Poll the message in a slot. While it isn't complete, see to the sends: the short ones are complete
+ * by now, and later needn't be asked for. */
 static int wait(Program *self, int slot)
 {
     Library *mpi = self->call.mpi;
-    long polls = 0;
-    int code = 0;
-    /* A send that isn't posted yet has no request, and others may stand in line before it. */
-    while (!code && self->posted < self->issued) {
-        int done = 0;
-        code = advance(self);
-        if (code || self->owner[slot] == FREE)
-            return code;
-        if (self->owner[slot] < self->posted)
+    for (long polls = 0; self->owner[slot] != FREE; pause_after(mpi, &polls)) {
+        int code = 0, done = 0;
+        if (self->owner[slot] < self->posted) /* else it stands in line and has no request */
             code = mpi->test(&self->requests[slot], &done, status);
-        if (done) {
+        if (done)
             self->owner[slot] = FREE;
+        else if (!code && self->finished < self->issued)
+            code = advance(self);
+        if (code || done)
             return code;
-        }
-        pause_after(mpi, &polls);
     }
-    if (code || self->owner[slot] == FREE)
-        return code;
-    self->owner[slot] = FREE;
-    return complete(mpi, &self->requests[slot]);
+    return 0;
 }
 
 static int run_step(Program *self, const Step *step)
@@ -278,9 +282,11 @@ static int run_step(Program *self, const Step *step)
     case CONVERT_IN:
         self->widen(step->into, step->left, step->length);
         return 0;
-    default:
+    case CONVERT_OUT:
         self->narrow(step->into, step->left, step->length);
         return 0;
+    default:
+        return progress(mpi);
     }
 }
 
@@ -317,6 +323,7 @@ static int malformed(const Program *self, const int64_t *row, Py_ssize_t slots, 
     case REDUCE:
         return !self->reduce;
     case COPY:
+    case PROBE:
         return 0;
     case SCALE:
         return !self->scale;
@@ -553,8 +560,13 @@ static void await_flag(Barrier *self, int rank, int round)
 {
     int64_t *mine = flag(self, rank, round);
     long polls = 0;
-    while (__atomic_load_n(mine, __ATOMIC_ACQUIRE) < self->epoch)
+    while (__atomic_load_n(mine, __ATOMIC_ACQUIRE) < self->epoch) {
         pause_after(self->mpi, &polls);
+        /* The awaited rank may still be inside an MPI call that needs this rank's progress: what was
+         * sent last may lie here. */
+        if (!polls)
+            progress(self->mpi);
+    }
 }
 
 static int meet_leaders(Barrier *self)

@@ -18,7 +18,7 @@ import numpy as np
 from hpccoll.collectives import Collective
 from hpccoll.datatypes import Array, Operator
 from hpccoll.engines.call import describe
-from hpccoll.engines.rows import WAIT, WAIT_REDUCE, rows
+from hpccoll.engines.rows import PROBE, WAIT, WAIT_REDUCE, rows
 from hpccoll.errors import EngineError, UnsupportedError
 from hpccoll.layout import INPUT, OUTPUT, Layout, Message
 from hpccoll.partition import Partition
@@ -32,7 +32,7 @@ SPINS = 2000
 SPINS_CROWDED = 20
 """The same where ranks share cores: the awaited rank may need this one's."""
 
-_FUNCTIONS = ("MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Error_string")
+_FUNCTIONS = ("MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Iprobe", "MPI_Error_string")
 _KINDS = {
     name: kind
     for kind, name in enumerate(
@@ -122,10 +122,14 @@ class Native:
         """Return the library's collective bound to buffers."""
         return NativeCollective(self, collective, message, place, spaces, operator, datatype)
 
-    def nothing(self) -> Any:
-        """Return a program without instructions: what it takes is the loop's own time."""
+    def nothing(self, probe: bool = False) -> Any:
+        """Return a program without instructions: what it takes is the loop's own time.
+
+        With `probe` it makes one call of the library, an MPI_Iprobe.
+        """
+        table = array("q", [PROBE, *(0,) * 10] if probe else [])
         return self.extension.Program(
-            self.library, array("q"), 0, (0, 0, 0), "float32", "sum", None, 1.0
+            self.library, table, 0, (0, 0, 0), "float32", "sum", None, 1.0
         )
 
     def function(self, name: str) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hpccoll.layout import OUTPUT, Region
 from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
 
-SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT = range(9)
+SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT, PROBE = range(10)
 """Operations, in the order of the extension's."""
 
 Row = tuple[int, ...]
