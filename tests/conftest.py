@@ -54,35 +54,36 @@ class Call:
         return all(map(np.array_equal, self.results, self.expected))
 
 
-@pytest.fixture(scope="session")
-def call():
-    """Call ``call(choice, size, count, root=0, in_place=False, mutate=None)`` in loopback.
+def run_in_loopback(choice, size, count, root=0, in_place=False, mutate=None, itemsize=8):
+    """Run an algorithm in loopback and return what went in and came out.
 
     `mutate` may replace the list of plans. Inputs are read-only arrays of distinct integers.
     """
+    message = Message(count, itemsize, root, in_place)
+    plans = [bind(choice, rank, size, message) for rank in range(size)]
+    if mutate is None:
+        for plan in plans:
+            check_in_flight(plan)
+    else:
+        plans = mutate(plans)
+    # Powers of the rank times odd numbers: no two partial sums of one position are equal.
+    vectors = np.array([(2 * np.arange(count) + 1) * 3 ** min(r, 30) for r in range(size)])
+    of = choice.algorithm.collective.name
+    inputs = [vectors[rank][_held(of, count, rank, size, root)] for rank in range(size)]
+    for data in inputs:
+        data.flags.writeable = False
+    outputs = loopback.run(plans, inputs)
+    results = [
+        output[: plan.layout.result.count] for output, plan in zip(outputs, plans, strict=True)
+    ]
+    expected = [_expected(of, vectors, rank, root) for rank in range(size)]
+    return Call(plans, inputs, results, expected)
 
-    def call(choice, size, count, root=0, in_place=False, mutate=None, itemsize=8):
-        message = Message(count, itemsize, root, in_place)
-        plans = [bind(choice, rank, size, message) for rank in range(size)]
-        if mutate is None:
-            for plan in plans:
-                check_in_flight(plan)
-        else:
-            plans = mutate(plans)
-        # Powers of the rank times odd numbers: no two partial sums of one position are equal.
-        vectors = np.array([(2 * np.arange(count) + 1) * 3 ** min(r, 30) for r in range(size)])
-        of = choice.algorithm.collective.name
-        inputs = [vectors[rank][_held(of, count, rank, size, root)] for rank in range(size)]
-        for data in inputs:
-            data.flags.writeable = False
-        outputs = loopback.run(plans, inputs)
-        results = [
-            output[: plan.layout.result.count] for output, plan in zip(outputs, plans, strict=True)
-        ]
-        expected = [_expected(of, vectors, rank, root) for rank in range(size)]
-        return Call(plans, inputs, results, expected)
 
-    return call
+@pytest.fixture(scope="session")
+def call():
+    """Return `run_in_loopback`."""
+    return run_in_loopback
 
 
 def _share(count, rank, size):
