@@ -2,6 +2,7 @@
 
 import os
 import sys
+from math import ceil
 from threading import Event, Thread
 from time import sleep
 
@@ -9,7 +10,7 @@ from hpccoll.clock import now
 from hpccoll.engines.call import Call
 
 GRACE = 1.0
-"""Seconds between a rank's words and its end, so that the others can speak as well."""
+"""Seconds between a rank's words and its end, at least, so that the others can speak as well."""
 
 
 class Watchdog:
@@ -65,5 +66,8 @@ class Watchdog:
             f"{where}\n"
         )
         sys.stderr.flush()
-        sleep(GRACE)
+        # Together with the others of this node: a launcher kills those that are left, and some
+        # report that signal instead of this exit code.
+        end = ceil((now() + GRACE) / GRACE) * GRACE
+        sleep(end - now())
         os._exit(1)
