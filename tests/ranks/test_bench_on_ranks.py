@@ -47,9 +47,9 @@ REPETITIONS = 6  # the fewest that bound the median
 OPTIONS = ("--sizes", ",".join(map(str, SIZES)), "--warmup", "1")
 OPTIONS += ("--repetitions", f"{REPETITIONS}", "--min-repetitions", f"{REPETITIONS}")
 
-# Of a row of the table: name, median, ratio to the library; then how sure that is, and the check.
+# Of a row of the table: name, median (marked or not), ratio to the library; then how sure that is.
 ROW = re.compile(
-    r"(\S+)(?: \*)? +([\d.]+) +(?:-|\S+ - \S+)(?: +[\d.e-]+){4} +([\d.]+)(?: \S+)? +ok$",
+    r"(\S+)(?: \*)? +([\d.]+)!? +(?:-|\S+ - \S+)(?: +[\d.e-]+){4} +([\d.]+)(?: \S+)? +ok$",
     re.MULTILINE,
 )
 
