@@ -81,13 +81,8 @@ def candidates(
     """Allocate the buffers of one message and bind everything that competes to them."""
     place = layout(request.collective, world.rank, world.size, message)
     plans = _plans(request, choices, world, message)
-    wide = _wide(request)
-    input_, output, _ = allocate(place, 0, request.dtype)
-    scratch = np.zeros(_scratch(plans), wide)
-    user = [input_, output]
-    spaces = [*user, scratch]
-    if _widens(request):
-        spaces = [*allocate(place, 0, wide)[:2], scratch]
+    spaces = allocate(place, _scratch(plans), _wide(request))
+    user = allocate(place, 0, request.dtype)[:2] if _widens(request) else spaces[:2]
     calls = [
         Candidate(
             choice.algorithm.name,
@@ -101,7 +96,7 @@ def candidates(
         calls.append(
             Candidate(LIBRARY, LIBRARY, {}, _library(request, world, loop, message, place, user))
         )
-    return Candidates(tuple(calls), place, user, [*user, scratch])
+    return Candidates(tuple(calls), place, user, [*user, *spaces[2:]])
 
 
 def _own(
