@@ -42,6 +42,8 @@ def evaluate(
         "Lk": ceil_log(p, radix),
         "log2": lambda size: ceil_log(int(size)),
         "ceil": ceil,
+        "max": max,
+        "min": min,
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))

@@ -102,7 +102,7 @@ def _watch(choice: Choice, size: int, root: int, width: int) -> _Film:
     grid, natural = choice.grid(size), choice.algorithm.blocks(size)
     film = _Film(choice, size, grid, size <= DETAILED_UP_TO and grid <= width // 2)
     held = [choice.algorithm.collective.held(rank, size, root, natural) for rank in range(size)]
-    start = [range(h.start * grid // natural, h.stop * grid // natural) for h in held]
+    start = [[b * (grid // natural) + j for b in h for j in range(grid // natural)] for h in held]
     Execution([choice.schedule(r, size, root) for r in range(size)], start, grid, watcher=film)
     for arrows in film.arrows.values():
         arrows.sort(key=lambda a: (min(a.source, a.target), max(a.source, a.target), a.source))
@@ -124,15 +124,15 @@ def _heading(film: _Film, root: int, width: int) -> Iterator[str]:
 
 
 def _costs(film: _Film, width: int) -> Iterator[str]:
-    entry = film.choice.algorithm
+    entry, length = film.choice.algorithm, film.choice.vector(film.size)
     table = (
         (1, "  ", "rounds on the critical path", entry.rounds),
         (1, "  ", "messages sent per rank, at most", entry.messages),
-        (film.grid, " n", "bytes sent per rank, at most", entry.sent),
-        (film.grid, " n", "bytes reduced per rank, at most", entry.reduced),
+        (length, " n", "bytes sent per rank, at most", entry.sent),
+        (length, " n", "bytes reduced per rank, at most", entry.reduced),
     )
     for divisor, unit, what, form in table:
-        value = evaluate(form, film.size, film.grid, film.choice.values) / divisor
+        value = evaluate(form, film.size, length, film.choice.values) / divisor
         yield f"  {value!s:>5}{unit}  {what:<31}  = {form}"
     letters = _letters(" ".join(row[-1] for row in table), film)
     yield from wrap(letters, width, initial_indent="  ", subsequent_indent="  ")
