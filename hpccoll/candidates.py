@@ -19,6 +19,7 @@ from hpccoll.sampling import Loop
 from hpccoll.units import format_size
 from hpccoll.world import World
 
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An algorithm, or the library, ready to be called."""

@@ -2,18 +2,20 @@
 
 The letters are p (ranks), n (bytes of the full vector), l = ⌊log2 p⌋, L = ⌈log2 p⌉, P = 2^l,
 e = p - P and E = ⌈log2 e⌉ (ranks that a fold leaves out), S (segments), k (radix) and
-Lk = ⌈log_k p⌉. Results are exact (`fractions.Fraction`).
+Lk = ⌈log_k p⌉, and D (digits other than 0 of the numbers below p in base k). Any other parameter
+has its own name. Results are exact (`fractions.Fraction`).
 """
 
 from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 
-from hpccoll.shapes import ceil_log, power_of_two_below
+from hpccoll.shapes import ceil_log, nonzero_digits, power_of_two_below
 
 LETTERS = (
     "p ranks, n bytes of the full vector, l = ⌊log2 p⌋, L = ⌈log2 p⌉, P = 2^l, e = p-P, "
-    "E = ⌈log2 e⌉, S segments, k radix, Lk = ⌈log_k p⌉"
+    "E = ⌈log2 e⌉, S segments, k radix, Lk = ⌈log_k p⌉, "
+    "D digits other than 0 of the numbers below p in base k"
 )
 """What the letters of closed forms mean, in one sentence."""
 
@@ -40,10 +42,12 @@ def evaluate(
         "S": int(str(given.get("segments", 1))),
         "k": Fraction(radix),
         "Lk": ceil_log(p, radix),
+        "D": nonzero_digits(p, radix),
         "log2": lambda size: ceil_log(int(size)),
         "ceil": ceil,
         "max": max,
         "min": min,
+        **given,
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))

@@ -222,9 +222,7 @@ def algorithm(
     return enter
 
 
-def _natural(
-    blocks: int | Callable[[int], int] | None, of: Collective
-) -> Callable[[int], int]:
+def _natural(blocks: int | Callable[[int], int] | None, of: Collective) -> Callable[[int], int]:
     if blocks is None:
         return of.natural
     return (lambda size: blocks) if isinstance(blocks, int) else blocks

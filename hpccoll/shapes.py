@@ -23,6 +23,20 @@ def ceil_log(size: int, radix: int = 2) -> int:
     return digits
 
 
+def nonzero_digits(count: int, radix: int) -> int:
+    """Return how many digits of the numbers below `count` in base `radix` aren't 0, all together.
+
+    >>> nonzero_digits(4, 2)
+    4
+    """
+    digits, weight = 0, 1
+    while weight < count:
+        turns, rest = divmod(count, weight * radix)
+        digits += count - turns * weight - min(rest, weight)
+        weight *= radix
+    return digits
+
+
 def halves(window: range) -> tuple[range, range]:
     """Split `window` in the middle."""
     middle = (window.start + window.stop) // 2
@@ -49,6 +63,14 @@ def subtree(rank: int, size: int) -> range:
     return range(rank, min(rank + extent, size))
 
 
+def knomial_subtree(rank: int, size: int, radix: int) -> range:
+    """Return the ranks below and including `rank` in the k-nomial tree rooted at 0."""
+    extent = 1
+    while extent < size and rank % (extent * radix) == 0:
+        extent *= radix
+    return range(rank, min(rank + extent, size))
+
+
 class _Predicate(Protocol):
     def __call__(self, size: int, /) -> bool: ...
 
@@ -64,3 +86,5 @@ class Requirement:
 power_of_two = Requirement(
     "a power-of-two number of ranks", lambda size: size == power_of_two_below(size)
 )
+even = Requirement("an even number of ranks", lambda size: size % 2 == 0 or size == 1)
+"""One rank, which sends nothing, counts as even."""

@@ -76,7 +76,9 @@ def arguments(
     """Return what the library's collective is called with on `rank`."""
     blocks = natural(collective, size, message)
 
-    def shares(of: Callable[[int, int, int, int], range]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def shares(
+        of: Callable[[int, int, int, int], range],
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         names = of(rank, size, message.root, blocks.blocks)
         window = Window(blocks, names, 1)
         return tuple(map(blocks.size, names)), tuple(map(window.offset, names))
@@ -124,7 +126,7 @@ class LibraryCall:
         place: Layout,
         spaces: Sequence[Array],
         operator: Operator,
-        comm: "MPI.Comm",
+        comm: "MPI.Intracomm",
         datatype: "MPI.Datatype",
     ) -> None:
         from mpi4py import MPI
