@@ -61,7 +61,7 @@ def pairwise(rank: int, size: int) -> Rounds:
     sent="n*(p-1)/p",
 )
 def pairwise_replace(rank: int, size: int) -> Rounds:
-    """Exchange blocks with one partner per round, which in place needs room for one block only.
+    """Exchange blocks with one partner per round, so that in place two blocks of room are enough.
 
     The pairs are the rounds of a tournament, of which an odd number of ranks needs one more.
 
