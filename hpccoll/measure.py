@@ -149,6 +149,7 @@ def _message(request: Request, size: int, root: int, ranks: int) -> Message:
         root,
         request.in_place,
         average=request.collective.reduces and request.operator.average,
+        ordered=request.ordered,
         counts=request.shares.counts(request.collective, count, ranks),
     )
 
