@@ -6,9 +6,11 @@ Lk = ⌈log_k p⌉. Results are exact (`fractions.Fraction`).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from hpccoll.registry import Choice
 from hpccoll.shapes import ceil_log, power_of_two_below
 
 LETTERS = (
@@ -45,3 +47,34 @@ def evaluate(
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One closed form of an algorithm and its value.
+
+    Attributes
+    ----------
+    value
+        A number, or if `of_n` a share of the full vector's bytes.
+    """
+
+    what: str
+    form: str
+    value: Fraction
+    of_n: bool
+
+
+def costs(choice: Choice, size: int) -> tuple[Cost, ...]:
+    """Return what a choice costs on `size` ranks: rounds, messages, bytes sent and reduced."""
+    entry, grid = choice.algorithm, choice.grid(size)
+    table = (
+        ("rounds on the critical path", entry.rounds, False),
+        ("messages sent per rank, at most", entry.messages, False),
+        ("bytes sent per rank, at most", entry.sent, True),
+        ("bytes reduced per rank, at most", entry.reduced, True),
+    )
+    return tuple(
+        Cost(what, form, evaluate(form, size, grid, choice.values) / (grid if of_n else 1), of_n)
+        for what, form, of_n in table
+    )

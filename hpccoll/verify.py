@@ -10,7 +10,7 @@ from hpccoll.cost import evaluate
 from hpccoll.errors import VerificationError
 from hpccoll.registry import Algorithm, Choice, Value
 from hpccoll.schedule import Round, Rounds, Send
-from hpccoll.symbolic import Counts, Execution
+from hpccoll.symbolic import Counts, Execution, Watcher
 
 VARIED_UP_TO = 16
 """Parameters other than the defaults are proven up to this number of ranks."""
@@ -40,7 +40,7 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     """
     entry = choice.algorithm
     try:
-        execution = _execute(choice, size, root)
+        execution = execute(choice, size, root)
         _check_result(execution, choice, size, root)
         _check_cost(execution.counts, choice, size)
     except VerificationError as error:
@@ -51,7 +51,21 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     return Proof(choice, size, root, execution.counts)
 
 
-def _execute(choice: Choice, size: int, root: int) -> Execution:
+def execute(choice: Choice, size: int, root: int = 0, watcher: Watcher | None = None) -> Execution:
+    """Execute the schedules of all ranks symbolically, from what the contract lets them hold.
+
+    Parameters
+    ----------
+    watcher
+        Is told of every message and every round.
+
+    Raises
+    ------
+    VerificationError
+        The schedules can't be executed; the message is the counterexample.
+    UnsupportedError
+        The algorithm isn't defined for `size` ranks.
+    """
     contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
     _check_blocks(contract, size, root, natural)
     grid = choice.grid(size)
@@ -62,6 +76,7 @@ def _execute(choice: Choice, size: int, root: int) -> Execution:
         [range(h.start * pieces, h.stop * pieces) for h in held],
         grid,
         clocks=choice.algorithm.clocked,
+        watcher=watcher,
     )
 
 

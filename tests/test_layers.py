@@ -33,7 +33,10 @@ places instructions scratch
 plan
 regions
 layout
-verify draw listing
+draw
+regular
+trace
+verify listing
 symbolic cost
 algorithms
 registry

@@ -1,0 +1,121 @@
+"""What is seen of a schedule's execution: its messages by step, and what every rank then holds.
+
+A step is a place on the critical path: messages that complete at the same time, if all take
+equally long, have the same step. Pictures and exports read traces.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from hpccoll.registry import Choice
+from hpccoll.schedule import DATA, RIGHT, Combine, Message, Ranges, ranges
+from hpccoll.symbolic import Execution
+from hpccoll.verify import execute
+
+COPIED = "→"
+"""Kind of a message that its target stores."""
+LEFT_OF_OWN = "→+"
+"""Kind of a message that its target reduces; the received operand stands left of its own."""
+RIGHT_OF_OWN = "+←"
+"""Kind of a message that its target reduces; the received operand stands right of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A message; `kind` tells what its target does with it.
+
+    Attributes
+    ----------
+    scratch
+        The scratch buffer that it is received into, 0 for the collective's data.
+    """
+
+    source: int
+    target: int
+    kind: str
+    blocks: Ranges
+    scratch: int
+
+
+@dataclass(slots=True)
+class Trace:
+    """What was seen of an execution.
+
+    Attributes
+    ----------
+    grid
+        Number of blocks that the schedule names.
+    states
+        Whether `inputs` was recorded.
+    arrows
+        Messages by step.
+    inputs
+        By step and rank, if a round of the rank ended at that step (0: the start): whose inputs are
+        in each of the rank's blocks, by their number; 0 if it doesn't have the block.
+    ends
+        By rank: the step at which each of its rounds ended.
+    """
+
+    choice: Choice
+    size: int
+    root: int
+    grid: int
+    states: bool
+    arrows: dict[int, list[Arrow]] = field(default_factory=lambda: defaultdict(list))
+    inputs: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+    ends: list[list[int]] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """Return the number of steps."""
+        return max(self.arrows, default=0)
+
+    @property
+    def complete(self) -> int:
+        """Return the number of inputs that a finished block has."""
+        return self.size if self.choice.algorithm.collective.reduces else 1
+
+    def delivered(self, step: int, source: int, target: int, receive: Message) -> None:
+        """Record a message (see `hpccoll.symbolic.Watcher`)."""
+        kind = COPIED
+        if isinstance(receive, Combine):
+            ordered = not self.choice.algorithm.commutative
+            kind = RIGHT_OF_OWN if ordered and receive.side == RIGHT else LEFT_OF_OWN
+        scratch = receive.buffer - DATA
+        self.arrows[step].append(Arrow(source, target, kind, ranges(receive.blocks), scratch))
+
+    def finished(self, step: int, rank: int, execution: Execution) -> None:
+        """Record the end of a round (see `hpccoll.symbolic.Watcher`)."""
+        if rank == len(self.ends):  # the start, before any round
+            self.ends.append([])
+        else:
+            self.ends[rank].append(step)
+        if self.states:
+            values = [execution.value(rank, block) for block in range(self.grid)]
+            mask = execution.terms.mask
+            self.inputs[step, rank] = tuple(
+                0 if value is None else mask[value].bit_count() for value in values
+            )
+
+
+def watch(choice: Choice, size: int, root: int = 0, states: bool = True) -> Trace:
+    """Execute the schedules of all ranks and return what was seen.
+
+    Parameters
+    ----------
+    states
+        Record what every rank holds after each of its rounds.
+
+    Raises
+    ------
+    UnsupportedError
+        The algorithm isn't defined for `size` ranks.
+    VerificationError
+        The schedule can't be executed; the message is the counterexample.
+    """
+    choice.check(size)
+    trace = Trace(choice, size, root, choice.grid(size), states)
+    execute(choice, size, root, trace)
+    for arrows in trace.arrows.values():
+        arrows.sort(key=lambda a: (min(a.source, a.target), max(a.source, a.target), a.source))
+    return trace
