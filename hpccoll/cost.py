@@ -5,6 +5,7 @@ e = p - P and E = ⌈log2 e⌉ (ranks that a fold leaves out), S (segments), k (
 Lk = ⌈log_k p⌉. Results are exact (`fractions.Fraction`).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -78,3 +79,16 @@ def costs(choice: Choice, size: int) -> tuple[Cost, ...]:
         Cost(what, form, evaluate(form, size, grid, choice.values) / (grid if of_n else 1), of_n)
         for what, form, of_n in table
     )
+
+
+def letters(forms: str, choice: Choice, size: int) -> str:
+    """Explain the letters in closed forms, and those in the explanations, with their values."""
+    used = {*re.findall(r"[A-Za-z]\w*", forms), "n"}
+    clauses: list[str] = []
+    for clause in reversed(LETTERS.split(", ")):
+        letter = clause.split()[0]
+        if letter in used:
+            used |= set(re.findall(r"[A-Za-z]\w*", clause))
+            value = evaluate(letter, size, 0, choice.values)
+            clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
+    return ", ".join(clauses)

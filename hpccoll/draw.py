@@ -1,11 +1,10 @@
 """The picture of a schedule in text: what it costs and, round by round, who sends what to whom."""
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 
-from hpccoll.cost import LETTERS, costs, evaluate
+from hpccoll.cost import costs, letters
 from hpccoll.registry import Choice
 from hpccoll.regular import ends, every, regular, runs
 from hpccoll.trace import COPIED, LEFT_OF_OWN, RIGHT_OF_OWN, Arrow, Trace, watch
@@ -60,21 +59,8 @@ def _costs(trace: Trace, width: int) -> Iterator[str]:
     for cost in table:
         unit = " n" if cost.of_n else "  "
         yield f"  {cost.value!s:>5}{unit}  {cost.what:<31}  = {cost.form}"
-    letters = _letters(" ".join(cost.form for cost in table), trace)
-    yield from wrap(letters, width, initial_indent="  ", subsequent_indent="  ")
-
-
-def _letters(forms: str, trace: Trace) -> str:
-    """Explain the letters in closed forms, and those in the explanations, with their values."""
-    used = {*re.findall(r"[A-Za-z]\w*", forms), "n"}
-    clauses: list[str] = []
-    for clause in reversed(LETTERS.split(", ")):
-        letter = clause.split()[0]
-        if letter in used:
-            used |= set(re.findall(r"[A-Za-z]\w*", clause))
-            value = evaluate(letter, trace.size, 0, trace.choice.values)
-            clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
-    return ", ".join(clauses)
+    explained = letters(" ".join(cost.form for cost in table), trace.choice, trace.size)
+    yield from wrap(explained, width, initial_indent="  ", subsequent_indent="  ")
 
 
 def _blocks(trace: Trace) -> str:
