@@ -52,6 +52,8 @@ class Trace:
     inputs
         By step and rank, if a round of the rank ended at that step (0: the start): whose inputs are
         in each of the rank's blocks, by their number; 0 if it doesn't have the block.
+    held
+        By rank: `inputs` before its first round.
     ends
         By rank: the step at which each of its rounds ended.
     """
@@ -63,6 +65,7 @@ class Trace:
     states: bool
     arrows: dict[int, list[Arrow]] = field(default_factory=lambda: defaultdict(list))
     inputs: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+    held: list[tuple[int, ...]] = field(default_factory=list)
     ends: list[list[int]] = field(default_factory=list)
 
     @property
@@ -86,16 +89,18 @@ class Trace:
 
     def finished(self, step: int, rank: int, execution: Execution) -> None:
         """Record the end of a round (see `hpccoll.symbolic.Watcher`)."""
-        if rank == len(self.ends):  # the start, before any round
+        starts = rank == len(self.ends)
+        if starts:
             self.ends.append([])
         else:
             self.ends[rank].append(step)
-        if self.states:
+        if starts or self.states:
             values = [execution.value(rank, block) for block in range(self.grid)]
             mask = execution.terms.mask
-            self.inputs[step, rank] = tuple(
-                0 if value is None else mask[value].bit_count() for value in values
-            )
+            found = tuple(0 if value is None else mask[value].bit_count() for value in values)
+            self.inputs[step, rank] = found
+            if starts:
+                self.held.append(found)
 
 
 def watch(choice: Choice, size: int, root: int = 0, states: bool = True) -> Trace:

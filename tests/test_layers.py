@@ -27,7 +27,9 @@ buffers request
 check world
 arrival canary clock launch progress stats straggler
 patterns
-datatypes units
+datatypes
+export
+units
 bind
 places instructions scratch
 plan
