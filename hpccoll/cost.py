@@ -75,10 +75,11 @@ def costs(choice: Choice, size: int) -> tuple[Cost, ...]:
         ("bytes sent per rank, at most", entry.sent, True),
         ("bytes reduced per rank, at most", entry.reduced, True),
     )
-    return tuple(
-        Cost(what, form, evaluate(form, size, grid, choice.values) / (grid if of_n else 1), of_n)
-        for what, form, of_n in table
-    )
+    found = []
+    for what, form, of_n in table:
+        value = evaluate(form, size, grid, choice.values)
+        found.append(Cost(what, form, value / grid if of_n and grid else value, of_n))
+    return tuple(found)
 
 
 def letters(forms: str, choice: Choice, size: int) -> str:

@@ -93,6 +93,10 @@ def _write(path: Path, text: str, force: bool) -> None:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path} exists; use another name or --force") from None
+        raise UsageError(
+            f"{path} exists; choose another --output, or overwrite it with --force"
+        ) from None
     except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror}") from None
+        raise UsageError(
+            f"{path} can't be written: {error.strerror}; choose another --output"
+        ) from None

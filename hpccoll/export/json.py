@@ -91,7 +91,7 @@ def _held(trace: Trace, rank: int) -> Blocks:
 def _wanted(trace: Trace, rank: int) -> Blocks:
     entry = trace.choice.algorithm
     natural = entry.blocks(trace.size)
-    pieces = trace.grid // natural
+    pieces = trace.grid // natural if natural else 0
     wanted = entry.collective.wanted(rank, trace.size, trace.root, natural)
     return tuple(range(block * pieces, (block + 1) * pieces) for block in wanted)
 

@@ -33,12 +33,12 @@ class Strip:
 
 
 def strip(size: int, grid: int) -> Strip | None:
-    """Return how `grid` blocks are drawn on each of `size` ranks, None if they are too many."""
+    """Return how `grid` blocks of a rank are drawn, None if there are none or too many."""
     height = 20.0 if size <= 16 else 9.0
     if grid == size * size and size > 2:  # of every source for every destination
         cell = max(3.0, height / size) if size <= 16 else 0.0
         return Strip(size, size, cell, cell) if cell else None
-    if grid > CELLS_IN_A_ROW:
+    if not 0 < grid <= CELLS_IN_A_ROW:
         return None
     return Strip(grid, 1, min(9.0, max(1.0, 84 / grid)) if grid > 1 else 14.0, height)
 

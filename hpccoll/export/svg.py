@@ -105,7 +105,7 @@ class _Picture:
         return self.canvas.svg(self.width, y + 8, title, entry.summary)
 
     def _left_out(self) -> Iterator[str]:
-        if not self.shape:
+        if not self.shape and self.trace.grid:
             yield f"{self.trace.grid} blocks are too many to draw what ranks hold"
         if self.trace.size <= LABELLED_UP_TO and not self.marked:
             yield f"no labels: a rank receives up to {self.most} messages in a round"

@@ -58,7 +58,7 @@ def legend(
         canvas.text(at + wide + 6, y, words, font_size=_SMALL, fill=INK)
         at += needs
     y += 18
-    for note in (*notes, trace.choice.algorithm.source):
+    for note in filter(None, (*notes, trace.choice.algorithm.source)):
         y = _paragraph(canvas, note, (x, y), room, _SMALL, GREY)
     return y
 
@@ -69,11 +69,11 @@ Sign = tuple[float, str, Callable[[float, float], None]]
 def _signs(canvas: Canvas, trace: Trace) -> Iterator[Sign]:
     """Yield the width, the meaning and the drawing, at a middle line, of every sign."""
     found = [arrow for step in trace.arrows.values() for arrow in step]
-    reduces = trace.choice.algorithm.collective.reduces
     if trace.states:
-        whole = f"complete: reduced over all {trace.size} ranks" if reduces else "complete"
+        partial = trace.complete > 1
+        whole = f"complete: reduced over all {trace.size} ranks" if partial else "complete"
         yield 12, whole, _cell(canvas, strips.WHOLE, 1.0)
-        if reduces:
+        if partial:
             yield (
                 12,
                 "inputs of some ranks, as high as their share",
