@@ -212,6 +212,25 @@ def test_more_messages_than_labels_have_room_for_are_drawn_without(enter):
     assert len(labels(ElementTree.fromstring(svg.text(choice, 6)))) == 30
 
 
+def test_only_signs_that_occur_are_explained(enter):
+    """The sides of operands aren't drawn where a rank receives too much to mark it."""
+    from hpccoll.schedule import LEFT, RIGHT, Combine, Round, Send
+
+    def one_shot(rank, size):
+        yield Round(
+            *(Send(o, 0) for o in range(size) if o != rank),
+            *(Combine(o, 0, LEFT) for o in reversed(range(rank))),
+            *(Combine(o, 0, RIGHT) for o in range(rank + 1, size)),
+        )
+
+    choice = enter("allreduce", one_shot, blocks=1)
+    few, many = (words(ElementTree.fromstring(svg.text(choice, size))) for size in (4, 8))
+    for side in ("left", "right"):
+        assert f"received operand stands {side} of own" in few
+        assert f"received operand stands {side} of own" not in many
+    assert "nothing" not in few
+
+
 def test_signals_and_scratch_have_signs_of_their_own(enter):
     from hpccoll.schedule import Combine, Recv, Reduce, Round, Send
 

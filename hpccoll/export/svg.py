@@ -99,7 +99,8 @@ class _Picture:
         for system in self.systems:
             y = self._system(system, y)
         notes = [*self.notes, *self._left_out()]
-        y = legend(self.canvas, trace, notes, _MARGIN, y + 8, self.width - 2 * _MARGIN)
+        at = (_MARGIN, y + 8)
+        y = legend(self.canvas, trace, self.marked, notes, at, self.width - 2 * _MARGIN)
         entry = trace.choice.algorithm
         title = f"{entry.collective.name} {trace.choice.label} on {trace.size} ranks"
         return self.canvas.svg(self.width, y + 8, title, entry.summary)

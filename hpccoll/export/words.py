@@ -9,6 +9,8 @@ from hpccoll.trace import COPIED, LEFT_OF_OWN, RIGHT_OF_OWN, Trace
 
 _SMALL = 10.0
 
+Corner = tuple[float, float]
+
 
 def heading(canvas: Canvas, trace: Trace, x: float, room: float) -> float:
     """Write title, summary and costs from the closed forms; return where they end."""
@@ -35,7 +37,7 @@ def heading(canvas: Canvas, trace: Trace, x: float, room: float) -> float:
 
 
 def _paragraph(
-    canvas: Canvas, words: str, at: tuple[float, float], room: float, size: float, colour: str
+    canvas: Canvas, words: str, at: Corner, room: float, size: float, colour: str
 ) -> float:
     """Write lines from the base line `at` on and return the base line after the last one."""
     x, y = at
@@ -46,17 +48,18 @@ def _paragraph(
 
 
 def legend(
-    canvas: Canvas, trace: Trace, notes: Sequence[str], x: float, y: float, room: float
+    canvas: Canvas, trace: Trace, marked: bool, notes: Sequence[str], at: Corner, room: float
 ) -> float:
     """Explain the signs that occur, and write notes and the source; return where they end."""
-    at, y = x, y + 14
-    for wide, words, sign in _signs(canvas, trace):
+    x, y = at[0], at[1] + 14
+    left = x
+    for wide, words, sign in _signs(canvas, trace, marked):
         needs = wide + 6 + width(words, _SMALL) + 18
-        if at > x and at + needs > x + room:
-            at, y = x, y + 20
-        sign(at, y - 4)
-        canvas.text(at + wide + 6, y, words, font_size=_SMALL, fill=INK)
-        at += needs
+        if left > x and left + needs > x + room:
+            left, y = x, y + 20
+        sign(left, y - 4)
+        canvas.text(left + wide + 6, y, words, font_size=_SMALL, fill=INK)
+        left += needs
     y += 18
     for note in filter(None, (*notes, trace.choice.algorithm.source)):
         y = _paragraph(canvas, note, (x, y), room, _SMALL, GREY)
@@ -66,7 +69,7 @@ def legend(
 Sign = tuple[float, str, Callable[[float, float], None]]
 
 
-def _signs(canvas: Canvas, trace: Trace) -> Iterator[Sign]:
+def _signs(canvas: Canvas, trace: Trace, marked: bool) -> Iterator[Sign]:
     """Yield the width, the meaning and the drawing, at a middle line, of every sign."""
     found = [arrow for step in trace.arrows.values() for arrow in step]
     if trace.states:
@@ -87,14 +90,14 @@ def _signs(canvas: Canvas, trace: Trace) -> Iterator[Sign]:
     ordered = not trace.choice.algorithm.commutative
     if kinds & {LEFT_OF_OWN, RIGHT_OF_OWN}:
         yield 26, "received and reduced", _line(canvas, arrows.REDUCE)
-    if ordered and trace.size <= 16:
+    if ordered and marked:
         if LEFT_OF_OWN in kinds:
             yield 10, "received operand stands left of own", _mark(canvas, LEFT_OF_OWN)
         if RIGHT_OF_OWN in kinds:
             yield 10, "received operand stands right of own", _mark(canvas, RIGHT_OF_OWN)
     if any(not a.blocks for a in found):
         yield 26, "signal without data", _line(canvas, arrows.SIGNAL)
-    if any(a.scratch for a in found):
+    if marked and any(a.scratch for a in found):
         yield 0, "s1: into scratch buffer 1", lambda x, y: None
 
 
