@@ -29,7 +29,7 @@ Buffer 0 is the collective's data. What the actions mean is said in `hpccoll.sch
 import json
 from collections.abc import Iterator
 
-from hpccoll.registry import Choice
+from hpccoll.registry import Choice, format_value
 from hpccoll.schedule import (
     Action,
     Blocks,
@@ -60,7 +60,10 @@ def text(choice: Choice, size: int, root: int = 0) -> str:
         The schedule can't be executed; the message is the counterexample.
     """
     trace = watch(choice, size, root, states=False)
-    fields = [f"  {json.dumps(name)}: {json.dumps(value)}," for name, value in _head(trace)]
+    fields = [
+        f"  {json.dumps(name)}: {json.dumps(value, default=format_value)},"
+        for name, value in _head(trace)
+    ]
     ranks = ",\n".join("    [\n" + ",\n".join(_rounds(trace, r)) + "\n    ]" for r in range(size))
     return "\n".join(["{", *fields, '  "schedules": [', ranks, "  ]", "}\n"])
 
