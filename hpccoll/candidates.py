@@ -19,10 +19,6 @@ from hpccoll.sampling import Loop
 from hpccoll.units import format_size
 from hpccoll.world import World
 
-COUNTS = 2**31 - 1
-"""The extension passes counts to the library's collectives in 32 bits; beyond, mpi4py does."""
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An algorithm, or the library, ready to be called."""
@@ -123,8 +119,11 @@ def _library(
     datatype = world.datatype(request.dtype)
     assert datatype is not None
     arguments = (request.collective, message, place, spaces, request.operator)
-    if loop.native and message.count <= COUNTS:
-        return loop.native.collective(*arguments, datatype)
+    if loop.native:
+        try:
+            return loop.native.collective(*arguments, datatype)
+        except AttributeError:  # no function for so large a count: mpi4py works round that
+            pass
     return LibraryCall(*arguments, world.comm, datatype)
 
 

@@ -56,11 +56,41 @@ def fold(
     return folded
 
 
-def rotate(generate: Generator, root: int) -> Generator:
-    """Let a schedule written for root 0 run with another root."""
+def rotate(generate: Generator, root: int, grid: int | None = None) -> Generator:
+    """Let a schedule written for root 0 run with another root.
+
+    Parameters
+    ----------
+    grid
+        Number of blocks, where every rank owns as many of them: these are renamed, too.
+    """
 
     def rotated(rank: int, size: int) -> Rounds:
         rounds = generate((rank - root) % size, size)
-        return embed(rounds, ranks=lambda v: (v + root) % size)
+        shift = root * (grid // size) if grid else 0
+        return embed(
+            rounds,
+            ranks=lambda v: (v + root) % size,
+            blocks=(lambda b: (b + shift) % grid) if grid else None,
+        )
 
     return rotated
+
+
+def forward(generate: Generator, root: int, grid: int) -> Generator:
+    """Let a reduction to rank 0 end at another root, with its operands in the order of the ranks.
+
+    Parameters
+    ----------
+    grid
+        Number of blocks of the vector.
+    """
+
+    def forwarded(rank: int, size: int) -> Rounds:
+        yield from generate(rank, size)
+        if rank == 0:
+            yield Round(Send(root, range(grid)))
+        elif rank == root:
+            yield Round(Recv(0, range(grid)))
+
+    return forwarded

@@ -45,6 +45,8 @@ def evaluate(
         "Lk": ceil_log(p, radix),
         "log2": lambda size: ceil_log(int(size)),
         "ceil": ceil,
+        "max": max,
+        "min": min,
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))
@@ -57,7 +59,7 @@ class Cost:
     Attributes
     ----------
     value
-        A number, or if `of_n` a share of the full vector's bytes.
+        A number, or if `of_n` a share of n.
     """
 
     what: str
@@ -68,18 +70,19 @@ class Cost:
 
 def costs(choice: Choice, size: int) -> tuple[Cost, ...]:
     """Return what a choice costs on `size` ranks: rounds, messages, bytes sent and reduced."""
-    entry, grid = choice.algorithm, choice.grid(size)
+    entry, length = choice.algorithm, choice.vector(size)
     table = (
         ("rounds on the critical path", entry.rounds, False),
         ("messages sent per rank, at most", entry.messages, False),
         ("bytes sent per rank, at most", entry.sent, True),
         ("bytes reduced per rank, at most", entry.reduced, True),
     )
-    found = []
-    for what, form, of_n in table:
-        value = evaluate(form, size, grid, choice.values)
-        found.append(Cost(what, form, value / grid if of_n and grid else value, of_n))
-    return tuple(found)
+    return tuple(
+        Cost(
+            what, form, evaluate(form, size, length, choice.values) / (length if of_n else 1), of_n
+        )
+        for what, form, of_n in table
+    )
 
 
 def letters(forms: str, choice: Choice, size: int) -> str:

@@ -7,7 +7,7 @@ from textwrap import wrap
 from hpccoll.cost import costs, letters
 from hpccoll.registry import Choice
 from hpccoll.regular import ends, every, regular, runs
-from hpccoll.trace import COPIED, LEFT_OF_OWN, RIGHT_OF_OWN, Arrow, Trace, watch
+from hpccoll.trace import COPIED, FINISHED, LEFT_OF_OWN, RIGHT_OF_OWN, Arrow, Trace, watch
 
 DETAILED_UP_TO = 16
 """Up to this number of ranks every message is listed beside the state of every block."""
@@ -65,6 +65,10 @@ def _costs(trace: Trace, width: int) -> Iterator[str]:
 
 def _blocks(trace: Trace) -> str:
     contract = trace.choice.algorithm.collective
+    if not contract.moves_data:
+        return "no blocks: only signals"
+    if contract.natural(trace.size) == trace.size**2 > 1:
+        return f"{trace.grid} blocks: what rank s has for rank d is block {trace.size}s+d"
     if trace.grid == 1:
         return "one block: the whole vector"
     own = range(1) in (contract.held(0, 2, 0, 2), contract.wanted(0, 2, 0, 2))
@@ -80,7 +84,10 @@ def _legend(trace: Trace, width: int) -> Iterator[str]:
         meanings.append("every r: all ranks do the same; ranks and blocks wrap around")
     if trace.states:
         digits = ", digit: inputs reduced so far (hex)" if "+" in "".join(kinds) else ""
-        meanings.append(f"│…│: a rank's blocks after the round; · nothing{digits}, █ complete")
+        blocks = f"a rank's blocks after the round; · nothing{digits}, █ complete"
+        moves_data = trace.choice.algorithm.collective.moves_data
+        arrivals = "after the round, █ for each rank that this one knows to have come"
+        meanings.append(f"│…│: {blocks if moves_data else arrivals}")
     for meaning in meanings:
         yield from wrap(meaning, width, subsequent_indent="  ")
 
@@ -90,7 +97,7 @@ def _panels(trace: Trace, width: int) -> Iterator[list[str]]:
     rows: dict[int, str] = {}
     for step in range(trace.steps + 1):
         rows |= {
-            rank: _row(trace, trace.inputs[step, rank])
+            rank: _row(trace.inputs[step, rank])
             for rank in range(trace.size)
             if (step, rank) in trace.inputs
         }
@@ -99,14 +106,14 @@ def _panels(trace: Trace, width: int) -> Iterator[list[str]]:
         panel = [_line(step, step, said) if step else "start"]
         for rank, row in rows.items():
             received = [[_message(a, trace.grid)] for a in arrows if a.target == rank]
-            first, *more = [*_columns(received, width - trace.grid - 8)] or [""]
+            first, *more = [*_columns(received, width - trace.cells - 8)] or [""]
             panel.append(f"{rank:>4} │{row}│  {first}".rstrip())
-            panel += (" " * (trace.grid + 8) + line for line in more)
+            panel += (" " * (trace.cells + 8) + line for line in more)
         yield [*panel, ""]
 
 
-def _row(trace: Trace, inputs: Sequence[int]) -> str:
-    marks = {0: "·", trace.complete: "█"}
+def _row(inputs: Sequence[int]) -> str:
+    marks = {0: "·", FINISHED: "█"}
     return "".join(marks.get(count, f"{count:x}") for count in inputs)
 
 

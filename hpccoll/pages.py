@@ -20,7 +20,8 @@ _NOTICE = "<!-- Written by `hpccoll list --pages DIR` from the code: change that
 def pages() -> Iterator[tuple[str, str]]:
     """Yield the path and the text of every page and picture."""
     for name, contract in COLLECTIVES.items():
-        entries = catalogue(name)
+        if not (entries := catalogue(name)):
+            continue
         yield f"{name}.md", "\n".join(_page(contract, entries))
         for entry in entries:
             yield _picture(entry), svg.text(Choice(entry), _ranks(entry))
@@ -39,14 +40,14 @@ def _ranks(entry: Algorithm) -> int:
 def _page(contract: Collective, entries: Iterable[Algorithm]) -> Iterator[str]:
     entries = tuple(entries)
     yield from (_NOTICE, "", f"# {contract.name}", "")
-    yield from _contract(contract, entries)
+    yield from _contract(contract)
     yield from ("", "## Algorithms", "", markdown(contract.name), "")
     for entry in entries:
         yield from _algorithm(entry)
 
 
-def _contract(contract: Collective, entries: Iterable[Algorithm]) -> Iterator[str]:
-    natural = max((entry.blocks(_EXAMPLE) for entry in entries), default=_EXAMPLE)
+def _contract(contract: Collective) -> Iterator[str]:
+    natural = contract.natural(_EXAMPLE)
     root = " and root 0" if contract.rooted else ""
     yield f"What every rank has before and must have after, with {_EXAMPLE} ranks{root}:"
     yield ""
@@ -55,7 +56,8 @@ def _contract(contract: Collective, entries: Iterable[Algorithm]) -> Iterator[st
         held = ranges(tuple(contract.held(rank, _EXAMPLE, 0, natural)))
         wanted = ranges(tuple(contract.wanted(rank, _EXAMPLE, 0, natural)))
         before = f"its own {_blocks(held)}" if held else "nothing"
-        yield f"| {rank} | {before} | {_finished(contract, wanted)} |"
+        after = ", and knows that all have come" if not contract.moves_data else ""
+        yield f"| {rank} | {before} | {_finished(contract, rank, wanted)}{after} |"
     yield ""
     yield f"- Size: {contract.bytes_are}."
     yield f"- In place: {contract.in_place}."
@@ -63,18 +65,23 @@ def _contract(contract: Collective, entries: Iterable[Algorithm]) -> Iterator[st
     yield f"- Compared with: {contract.baselines}."
 
 
-def _finished(contract: Collective, wanted: Ranges) -> str:
+def _finished(contract: Collective, rank: int, wanted: Ranges) -> str:
     if not wanted:
         return "nothing"
     if contract.reduces:
-        return f"{_blocks(wanted)}, reduced over all ranks"
+        over = contract.sources(rank, _EXAMPLE, 0, 0, contract.natural(_EXAMPLE))
+        return f"{_blocks(wanted)}, reduced over {_named('rank', (over,))}"
     source = {OWNER: ", each of the rank that had it", ROOT: " of the root"}
     return _blocks(wanted) + source.get(contract.contributors, "")
 
 
 def _blocks(names: Ranges) -> str:
+    return _named("block", names)
+
+
+def _named(what: str, names: Ranges) -> str:
     parts = [str(b.start) if len(b) == 1 else f"{b.start} to {b.stop - 1}" for b in names]
-    return f"block{'s' if sum(map(len, names)) > 1 else ''} {', '.join(parts)}"
+    return f"{what}{'s' if sum(map(len, names)) > 1 else ''} {', '.join(parts)}"
 
 
 def _algorithm(entry: Algorithm) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from typing import TypeVar
 
 from hpccoll.collectives import COLLECTIVES, Collective, collective
-from hpccoll.combinators import rotate
+from hpccoll.combinators import forward, rotate
 from hpccoll.errors import UnsupportedError, UsageError, unknown
 from hpccoll.schedule import Rounds
 from hpccoll.shapes import Requirement
@@ -105,6 +105,10 @@ class Choice:
         assert isinstance(segments, int)
         return self.algorithm.blocks(size) * segments
 
+    def vector(self, size: int) -> int:
+        """Return the number of blocks of one rank's vector, whose bytes are the size."""
+        return self.grid(size) // self.algorithm.collective.vectors(size)
+
     @property
     def values(self) -> dict[str, Value]:
         """Return every parameter's value, defaults included."""
@@ -112,8 +116,14 @@ class Choice:
             self.parameters
         )
 
-    def schedule(self, rank: int, size: int, root: int = 0) -> Rounds:
+    def schedule(self, rank: int, size: int, root: int = 0, ordered: bool = False) -> Rounds:
         """Return the rounds of `rank`.
+
+        Parameters
+        ----------
+        ordered
+            Keep the operands in the order of the ranks, so that the root can't be rotated: what is
+            reduced at rank 0 is sent on.
 
         Raises
         ------
@@ -125,9 +135,12 @@ class Choice:
         def generate(rank: int, size: int) -> Rounds:
             return self.algorithm.generate(rank, size, **self.values)
 
-        if self.algorithm.collective.rooted and root:
-            return rotate(generate, root)(rank, size)
-        return generate(rank, size)
+        collective = self.algorithm.collective
+        if not (collective.rooted and root):
+            return generate(rank, size)
+        if ordered and collective.reduces:
+            return forward(generate, root, self.grid(size))(rank, size)
+        return rotate(generate, root, self.grid(size) if collective.irregular else None)(rank, size)
 
     def check(self, size: int) -> None:
         """Raise `UnsupportedError` if the algorithm isn't defined for `size` ranks."""
@@ -153,7 +166,7 @@ def algorithm(
     sent: str,
     messages: str | None = None,
     reduced: str = "0",
-    blocks: int | Callable[[int], int] = lambda size: size,
+    blocks: int | Callable[[int], int] | None = None,
     minimum: Mapping[str, int] | None = None,
     requires: Requirement | None = None,
     commutative: bool = False,
@@ -170,7 +183,8 @@ def algorithm(
     messages
         Closed form; default: as many as rounds.
     blocks
-        Natural blocks, as a number or a function of the number of ranks; default: one per rank.
+        Natural blocks, as a number or a function of the number of ranks; default: those that the
+        caller of the collective sees.
     minimum
         Least value of a parameter; default 1.
 
@@ -188,7 +202,7 @@ def algorithm(
             summary,
             source,
             parameters=_parameters(generate, minimum or {}),
-            blocks=blocks if callable(blocks) else lambda size: blocks,
+            blocks=_natural(blocks, collective(of)),
             rounds=rounds,
             messages=rounds if messages is None else messages,
             sent=sent,
@@ -206,6 +220,14 @@ def algorithm(
         return generate
 
     return enter
+
+
+def _natural(
+    blocks: int | Callable[[int], int] | None, of: Collective
+) -> Callable[[int], int]:
+    if blocks is None:
+        return of.natural
+    return (lambda size: blocks) if isinstance(blocks, int) else blocks
 
 
 def _describe(generate: Callable[..., Rounds]) -> tuple[str, str]:

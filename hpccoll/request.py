@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from hpccoll import datatypes
+from hpccoll import datatypes, irregular
 from hpccoll.arrival import Arrival
 from hpccoll.arrival import parse as parse_arrival
 from hpccoll.bind import Segmentation
 from hpccoll.collectives import Collective, collective
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
+from hpccoll.irregular import Shares
 from hpccoll.registry import LIBRARY, Choice, catalogue, choose
 from hpccoll.units import format_size, parse_size
 
@@ -52,6 +53,8 @@ class Request:
         Whether partial results of 16-bit floats have the type itself (``storage``) or ``float32``.
     per_rank
         Note which rank is the last.
+    shares
+        Which part of a vector each rank has.
     """
 
     collective: Collective
@@ -80,6 +83,7 @@ class Request:
     per_rank: bool = False
     keep_samples: bool = False
     segmentation: Segmentation = field(default_factory=Segmentation)
+    shares: Shares = field(default_factory=Shares)
 
     def roots(self, size: int) -> range:
         """Return the roots to measure on `size` ranks.
@@ -201,6 +205,7 @@ def build(
     arrival: str = "none",
     segment: str | None = None,
     window: int = 2,
+    counts: str = "equal",
     **rest: Any,
 ) -> Request:
     """Return the request that the command line spells.
@@ -215,6 +220,8 @@ def build(
     if no_library and LIBRARY in algorithm.split(","):
         raise UsageError("--no-library leaves out the library that --algorithm names")
     element = datatypes.dtype(dtype)
+    if rest.get("in_place") and not of.moves_data:
+        raise UsageError(f"{of.name} has no buffers; leave out --in-place")
     if rest.get("accumulate") == "float32" and element.name not in ("float16", "bfloat16"):
         raise UsageError(f"--accumulate float32 is for float16 and bfloat16, not for {dtype}")
     if rest.get("accumulate") == "float32" and not of.reduces:
@@ -224,19 +231,37 @@ def build(
         choices=choices,
         every=every,
         library=not no_library,
-        sizes=sizes(size_list, min_bytes, max_bytes, factor, element),
+        sizes=_sizes(of, (size_list, min_bytes, max_bytes, factor), element),
         dtype=element,
         operator=_operator(of, op, element),
         root=root(root_text, of),
         check=not no_check,
         arrival=parse_arrival(arrival),
         segmentation=_segmentation(segment, window),
+        shares=irregular.parse(counts, of),
         **rest,
     )
 
 
+def _sizes(
+    of: Collective,
+    given: tuple[str | None, str | None, str | None, int | None],
+    element: np.dtype[Any],
+) -> tuple[int, ...]:
+    if of.moves_data:
+        return sizes(*given, element)
+    if given != (None, None, None, None):
+        raise UsageError(f"{of.name} moves no data; leave out the sizes")
+    return (0,)
+
+
 def _operator(of: Collective, op: str, element: np.dtype[Any]) -> Operator:
-    return datatypes.operator_for(op, element) if of.reduces else datatypes.operator(op)
+    if not of.reduces:
+        return datatypes.operator(op)
+    found = datatypes.operator_for(op, element)
+    if found.average and not of.averages:
+        raise UsageError(f"{of.name} has no average: not all ranks contribute; use --op sum")
+    return found
 
 
 def _segmentation(segment: str | None, window: int) -> Segmentation:

@@ -173,6 +173,7 @@ def _cell(
         "op": request.operator.name if request.collective.reduces else None,
         "root": message.root if request.collective.rooted else None,
         "in_place": request.in_place or request.collective.one_buffer,
+        "counts": request.shares.pattern,
     }
 
 

@@ -17,7 +17,7 @@ from hpccoll.bind import bind
 from hpccoll.buffers import allocate
 from hpccoll.check import Pattern
 from hpccoll.clock import now
-from hpccoll.collectives import COLLECTIVES, ROOT
+from hpccoll.collectives import COLLECTIVES, ROOT, UP_TO, Collective
 from hpccoll.datatypes import DTYPES, OPERATORS, dtype, kind
 from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UsageError
@@ -163,19 +163,31 @@ def _types(report: Report) -> Iterator[np.dtype[Any]]:
             report.without.append(f"{name} isn't tested: {error}")
 
 
+def _collectives(size: int) -> list[Collective]:
+    """Return those in which some of `size` ranks get a result."""
+    return [
+        of
+        for of in COLLECTIVES.values()
+        if any(of.wanted(rank, size, 0, of.natural(size)) for rank in range(size))
+    ]
+
+
 def _cases(size: int, report: Report) -> Iterator[tuple[Pattern, Choice]]:
     """Yield every call; algorithms, and where there is one the root, take turns."""
     able = {
         name: [Choice(entry) for entry in catalogue(name) if entry.supports(size)]
         for name in COLLECTIVES
     }
-    calls = product(COLLECTIVES.values(), list(_types(report)), OPERATORS.values())
+    calls = product(_collectives(size), list(_types(report)), OPERATORS.values())
     for number, (collective, of, operator) in enumerate(calls):
         if kind(of) not in operator.kinds or not (collective.reduces or operator.name == "sum"):
             continue
+        if operator.average and not collective.averages:
+            continue
         root = number % size if collective.rooted else 0
-        blocks = max(len(collective.wanted(rank, size, root, size)) for rank in range(size))
-        count = SHARE * size * size // blocks
+        natural = collective.natural(size)
+        blocks = max(len(collective.wanted(rank, size, root, natural)) for rank in range(size))
+        count = SHARE * size * natural // max(blocks, 1) // collective.vectors(size)
         choices = able[collective.name]
         pattern = Pattern(collective, of, operator, size, count, root, seed=number)
         yield pattern, choices[number % len(choices)]
@@ -184,9 +196,10 @@ def _cases(size: int, report: Report) -> Iterator[tuple[Pattern, Choice]]:
 def _victim(pattern: Pattern, number: int) -> int:
     """Return the rank whose result is damaged: one that has a result and, if possible, got it."""
     of, size, root = pattern.collective, pattern.size, pattern.root
-    able = [rank for rank in range(size) if of.wanted(rank, size, root, size)]
-    if of.contributors == ROOT and size > 1:
-        able.remove(root)
+    able = [rank for rank in range(size) if of.wanted(rank, size, root, of.natural(size))]
+    if size > 1:
+        alone = {ROOT: root, UP_TO: 0}.get(of.contributors)
+        able = [rank for rank in able if rank != alone]
     return able[number % len(able)]
 
 

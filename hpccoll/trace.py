@@ -5,6 +5,7 @@ equally long, have the same step. Pictures and exports read traces.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hpccoll.registry import Choice
@@ -18,6 +19,9 @@ LEFT_OF_OWN = "→+"
 """Kind of a message that its target reduces; the received operand stands left of its own."""
 RIGHT_OF_OWN = "+←"
 """Kind of a message that its target reduces; the received operand stands right of its own."""
+
+FINISHED = -1
+"""Stands for the number of inputs in a block that has just those that the contract asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,9 @@ class Trace:
     arrows
         Messages by step.
     inputs
-        By step and rank, if a round of the rank ended at that step (0: the start): whose inputs are
-        in each of the rank's blocks, by their number; 0 if it doesn't have the block.
-    held
-        By rank: `inputs` before its first round.
+        By step and rank, if a round of the rank ended at that step (0: the start): the number of
+        inputs in each of the rank's blocks, 0 if it doesn't have the block, or `FINISHED`. Where no
+        data move: for each rank, whether this one may know that it has come.
     ends
         By rank: the step at which each of its rounds ended.
     """
@@ -65,18 +68,18 @@ class Trace:
     states: bool
     arrows: dict[int, list[Arrow]] = field(default_factory=lambda: defaultdict(list))
     inputs: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
-    held: list[tuple[int, ...]] = field(default_factory=list)
     ends: list[list[int]] = field(default_factory=list)
+    _finished: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> int:
+        """Return the length of `inputs`."""
+        return self.grid if self.choice.algorithm.collective.moves_data else self.size
 
     @property
     def steps(self) -> int:
         """Return the number of steps."""
         return max(self.arrows, default=0)
-
-    @property
-    def complete(self) -> int:
-        """Return the number of inputs that a finished block has."""
-        return self.size if self.choice.algorithm.collective.reduces else 1
 
     def delivered(self, step: int, source: int, target: int, receive: Message) -> None:
         """Record a message (see `hpccoll.symbolic.Watcher`)."""
@@ -89,18 +92,39 @@ class Trace:
 
     def finished(self, step: int, rank: int, execution: Execution) -> None:
         """Record the end of a round (see `hpccoll.symbolic.Watcher`)."""
-        starts = rank == len(self.ends)
-        if starts:
+        if rank == len(self.ends):  # the start, before any round
             self.ends.append([])
         else:
             self.ends[rank].append(step)
-        if starts or self.states:
-            values = [execution.value(rank, block) for block in range(self.grid)]
-            mask = execution.terms.mask
-            found = tuple(0 if value is None else mask[value].bit_count() for value in values)
-            self.inputs[step, rank] = found
-            if starts:
-                self.held.append(found)
+        if self.states:
+            self.inputs[step, rank] = tuple(self._seen(rank, execution))
+
+    def _seen(self, rank: int, execution: Execution) -> Iterator[int]:
+        if not self.choice.algorithm.collective.moves_data:
+            past = execution.ranks[rank].past
+            yield from (FINISHED if past >> other & 1 else 0 for other in range(self.size))
+            return
+        mask = execution.terms.mask
+        for block, finished in enumerate(self._masks(rank)):
+            value = execution.value(rank, block)
+            if value is None:
+                yield 0
+            else:
+                yield FINISHED if mask[value] == finished else mask[value].bit_count()
+
+    def _masks(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks whose input each block has when it is finished on `rank`, as bits."""
+        if rank not in self._finished:
+            entry = self.choice.algorithm
+            natural = entry.blocks(self.size)
+            pieces = self.grid // natural
+            sources = (
+                entry.collective.sources(rank, self.size, self.root, block, natural)
+                for block in range(natural)
+            )
+            masks = [(1 << ranks.stop) - (1 << ranks.start) for ranks in sources]
+            self._finished[rank] = tuple(mask for mask in masks for _ in range(pieces))
+        return self._finished[rank]
 
 
 def watch(choice: Choice, size: int, root: int = 0, states: bool = True) -> Trace:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from hpccoll.collectives import ALL, OWNER, Collective
+from hpccoll.collectives import ALL, Collective
 from hpccoll.combinators import rotate
 from hpccoll.cost import evaluate
 from hpccoll.errors import VerificationError
@@ -31,6 +31,8 @@ class Proof:
 def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     """Prove one algorithm on `size` ranks: data, order, equal bits, costs.
 
+    A reduction to another root than 0 is proven twice: rotated, and with its operands in order.
+
     Raises
     ------
     VerificationError
@@ -41,8 +43,11 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     entry = choice.algorithm
     try:
         execution = execute(choice, size, root)
-        _check_result(execution, choice, size, root)
+        _check_result(execution, choice, size, root, ordered=False)
         _check_cost(execution.counts, choice, size)
+        if root and entry.collective.reduces and not entry.commutative:
+            forwarded = execute(choice, size, root, ordered=True)
+            _check_result(forwarded, choice, size, root, ordered=True)
     except VerificationError as error:
         where = f", root {root}" if entry.collective.rooted else ""
         raise VerificationError(
@@ -51,13 +56,21 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     return Proof(choice, size, root, execution.counts)
 
 
-def execute(choice: Choice, size: int, root: int = 0, watcher: Watcher | None = None) -> Execution:
+def execute(
+    choice: Choice,
+    size: int,
+    root: int = 0,
+    watcher: Watcher | None = None,
+    ordered: bool = False,
+) -> Execution:
     """Execute the schedules of all ranks symbolically, from what the contract lets them hold.
 
     Parameters
     ----------
     watcher
         Is told of every message and every round.
+    ordered
+        Keep the operands in the order of the ranks (see `Choice.schedule`).
 
     Raises
     ------
@@ -72,54 +85,64 @@ def execute(choice: Choice, size: int, root: int = 0, watcher: Watcher | None = 
     pieces = grid // natural
     held = [contract.held(r, size, root, natural) for r in range(size)]
     return Execution(
-        [choice.schedule(r, size, root) for r in range(size)],
-        [range(h.start * pieces, h.stop * pieces) for h in held],
+        [choice.schedule(r, size, root, ordered) for r in range(size)],
+        [_pieces(window, pieces) for window in held],
         grid,
         clocks=choice.algorithm.clocked,
         watcher=watcher,
     )
 
 
+def _pieces(natural: range, pieces: int) -> list[int]:
+    return [block * pieces + piece for block in natural for piece in range(pieces)]
+
+
 def _check_blocks(contract: Collective, size: int, root: int, natural: int) -> None:
     """Check that the declared blocks are the contract's, which else would ask for nothing."""
-    for windows in (contract.held, contract.wanted):
-        named = {b for r in range(size) for b in windows(r, size, root, natural)}
-        if not natural or named != set(range(natural)):
-            raise VerificationError(
-                f"blocks= declares {natural} natural blocks, but {contract.name} has one per rank"
-                if natural
-                else "blocks= declares no blocks"
-            )
+    if natural < 1:
+        raise VerificationError("blocks= declares no blocks")
+    if contract.irregular and natural != contract.natural(size):
+        raise VerificationError(
+            f"blocks= declares {natural} natural blocks, but {contract.name} has "
+            f"{contract.natural(size)} on {size} ranks"
+        )
 
 
-def _check_result(execution: Execution, choice: Choice, size: int, root: int) -> None:
+def _check_result(
+    execution: Execution, choice: Choice, size: int, root: int, ordered: bool
+) -> None:
     entry, terms = choice.algorithm, execution.terms
     contract, natural = entry.collective, entry.blocks(size)
     pieces = choice.grid(size) // natural
     first: dict[int, int] = {}
     for rank in range(size):
-        wanted = contract.wanted(rank, size, root, natural)
-        for block in range(wanted.start * pieces, wanted.stop * pieces):
+        for block in _pieces(contract.wanted(rank, size, root, natural), pieces):
             place = f"at the end, rank {rank}, block {block}"
             value = execution.value(rank, block)
             if value is None:
                 raise VerificationError(f"{place}: was never received")
-            expected = _contributors(contract, size, root, block // pieces)
+            sources = contract.sources(rank, size, root, block // pieces, natural)
+            expected = (1 << sources.stop) - (1 << sources.start)
             if terms.mask[value] != expected:
                 raise VerificationError(f"{place}: {_difference(terms.mask[value], expected)}")
             if not contract.reduces:
                 continue
-            if not entry.commutative and root == 0 and terms.low[value] < 0:
+            if not entry.commutative and (root == 0 or ordered) and terms.low[value] < 0:
                 raise VerificationError(f"{place}: operands aren't in the order of the ranks")
+            if contract.contributors != ALL:
+                continue
             same = first.setdefault(block, terms.bits[value])
             if entry.same_bits and same != terms.bits[value]:
                 raise VerificationError(f"{place}: other ranks get other bits")
+    if not contract.moves_data:
+        _check_everyone_came(execution, size)
 
 
-def _contributors(contract: Collective, size: int, root: int, block: int) -> int:
-    if contract.contributors == ALL:
-        return (1 << size) - 1
-    return 1 << (block if contract.contributors == OWNER else root)
+def _check_everyone_came(execution: Execution, size: int) -> None:
+    for rank in range(size):
+        if missing := ((1 << size) - 1) & ~execution.ranks[rank].past:
+            late = (missing & -missing).bit_length() - 1
+            raise VerificationError(f"at the end, rank {rank} can't know that rank {late} came")
 
 
 def _difference(found: int, expected: int) -> str:
@@ -132,17 +155,17 @@ def _difference(found: int, expected: int) -> str:
 
 
 def _check_cost(counts: Counts, choice: Choice, size: int) -> None:
-    entry, grid = choice.algorithm, choice.grid(size)
+    entry, length = choice.algorithm, choice.vector(size)
     for name, form, counted in (
         ("rounds", entry.rounds, counts.steps),
         ("messages", entry.messages, counts.messages),
         ("sent", entry.sent, counts.sent),
         ("reduced", entry.reduced, counts.reduced),
     ):
-        declared = evaluate(form, size, grid, choice.values)
+        declared = evaluate(form, size, length, choice.values)
         if declared != counted:
             raise VerificationError(
-                f"counted {counted} {name}, but {form} is {declared} (n = {grid} blocks)"
+                f"counted {counted} {name}, but {form} is {declared} (n = {length} blocks)"
             )
 
 

@@ -93,8 +93,8 @@ def test_it_runs_in_the_steps_of_the_proof_and_sends_its_bytes(entry, size):
         return
     choice = Choice(entry)
     root = size - 1 if entry.collective.rooted else 0
-    grid, counts = choice.grid(size), prove(choice, size, root).counts
-    ranks = parsed(goal.text(choice, size, Message(3 * grid, 4, root)))
+    counts = prove(choice, size, root).counts
+    ranks = parsed(goal.text(choice, size, Message(3 * choice.vector(size), 4, root)))
     assert simulated(ranks) == counts.steps
     sent = [  # in blocks of 12 bytes: a few signals count nothing
         sum(int(o["bytes"]) for o in operations.values() if o["way"] == "send") // 12

@@ -27,7 +27,7 @@ buffers request
 check world
 arrival canary clock launch progress stats straggler
 patterns
-datatypes
+datatypes irregular
 pages
 export
 units

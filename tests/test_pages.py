@@ -53,8 +53,8 @@ def test_a_section_has_everything_of_an_algorithm(entry, written):
 
 
 def test_every_collective_has_a_page_with_its_contract(written):
-    for name, contract in COLLECTIVES.items():
-        page = written[f"{name}.md"]
+    for name in {entry.collective.name for entry in catalogue()}:
+        page, contract = written[f"{name}.md"], COLLECTIVES[name]
         assert page.count("\n### ") == len(catalogue(name))
         for words in (contract.bytes_are, contract.in_place, contract.busbw, contract.baselines):
             assert words in page

@@ -113,18 +113,20 @@ def test_labels_are_the_blocks_that_are_received(entry, size):
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_at_the_end_what_is_wanted_is_whole(entry, size):
     """The blue cells of the last column, in each lane, are at least the wanted blocks."""
-    if not entry.supports(size) or Choice(entry).grid(size) > strips.CELLS_IN_A_ROW:
+    if not entry.supports(size):
         return
+    grid, natural = Choice(entry).grid(size), entry.blocks(size)
+    shape = strips.strip(size, grid)
     picture = ElementTree.fromstring(svg.text(Choice(entry), size))
     frames = boxes(picture, stroke=strips.FRAME)
     last = [frame for frame in frames if frame[0] == max(f[0] for f in frames[-size:])][-size:]
     whole = boxes(picture, fill=strips.WHOLE)
-    natural = entry.blocks(size)
     for rank, frame in enumerate(sorted(last, key=lambda frame: frame[1])):
-        cell = (frame[2] - frame[0]) / natural
-        for block in entry.collective.wanted(rank, size, 0, natural) if natural < 40 else ():
-            middle = (frame[0] + (block + 0.5) * cell, (frame[1] + frame[3]) / 2)
-            assert any(b[0] <= middle[0] <= b[2] and b[1] <= middle[1] <= b[3] for b in whole)
+        for block in entry.collective.wanted(rank, size, 0, natural):
+            row, column = divmod(block * grid // natural, shape.columns)
+            x = frame[0] + (column + 0.5) * shape.cell_width
+            y = frame[1] + (row + 0.5) * shape.cell_height
+            assert any(b[0] <= x <= b[2] and b[1] <= y <= b[3] for b in whole)
 
 
 def test_cells_are_filled_as_high_as_their_share():
@@ -252,6 +254,29 @@ def test_as_many_blocks_as_pairs_of_ranks_form_a_square():
     assert strips.strip(8, 64).columns == strips.strip(8, 64).rows == 8
     assert strips.strip(64, 4096) is None
     assert strips.strip(4, 0) is None
+
+
+def test_of_a_barrier_it_is_drawn_who_is_known_to_have_come():
+    size = 6
+    picture = drawn("barrier", "dissemination", size)
+    (cell,) = {(f[2] - f[0]) / size for f in boxes(picture, stroke=strips.FRAME)}
+    columns_of = {}
+    for x, _, right, _ in boxes(picture, fill=strips.WHOLE):
+        start = max(f[0] for f in boxes(picture, stroke=strips.FRAME) if f[0] <= x + 0.1)
+        columns_of[start] = columns_of.get(start, 0) + round((right - x) / cell)
+    # Every round doubles what is known, up to all.
+    assert [known for _, known in sorted(columns_of.items())] == [6 * n for n in (1, 2, 4, 6)]
+    assert sum(data.count("C") for data in paths(picture, stroke=arrows.SIGNAL)) == 18
+    assert "this rank is known to have come" in words(picture)
+
+
+def test_a_scan_is_finished_with_the_inputs_up_to_the_rank():
+    picture = drawn("scan", "recursive-doubling", 4)
+    frames = boxes(picture, stroke=strips.FRAME)
+    whole = [b for b in boxes(picture, fill=strips.WHOLE) if b[1] > min(f[1] for f in frames) - 1]
+    starts = sorted({f[0] for f in frames})
+    found = [sum(b[0] == start for b in whole) for start in starts]
+    assert found == [1, 2, 4]
 
 
 def test_what_an_algorithm_cannot_do_is_refused():

@@ -291,7 +291,7 @@ def test_equal_bits_and_order_are_asked_only_of_those_who_claim_them(enter):
 
 @pytest.mark.parametrize(
     ("blocks", "message"),
-    [(1, "blocks= declares 1 natural blocks, but allgather has one per rank"), (0, "no blocks")],
+    [(1, "blocks= declares 1 natural blocks, but allgather has 3 on 3 ranks"), (0, "no blocks")],
 )
 def test_blocks_that_empty_the_contract_are_refused(enter, blocks, message):
     def nothing(rank, size):

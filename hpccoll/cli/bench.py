@@ -51,6 +51,14 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 )
 @click.option("--in-place", is_flag=True, help="Input and result share a buffer; see below.")
 @click.option(
+    "--counts",
+    default="equal",
+    show_default=True,
+    metavar="PATTERN",
+    help="Sizes of the ranks' blocks: equal, linear, random[:SEED], one-empty, one-huge, or a file "
+    "of shares, one per rank.",
+)
+@click.option(
     "--repetitions", type=click.IntRange(1), default=1000, show_default=True, help="At most."
 )
 @click.option(
@@ -159,9 +167,9 @@ def command(
 ) -> None:
     """Measure the algorithms of COLLECTIVE beside the MPI library's own, and check the results.
 
-    COLLECTIVE is allreduce, reduce-scatter, allgather, bcast or reduce. Start it under mpirun or
-    srun: mpirun -n 4 hpccoll bench allreduce. Instead of a collective, kernels measures the
-    reduction kernels of the native engine beside numpy's; of the options, sizes, -t and --op count.
+    COLLECTIVE is one of those below. Start it under mpirun or srun: mpirun -n 4 hpccoll bench
+    allreduce. Instead of a collective, kernels measures the reduction kernels of the native engine
+    beside numpy's; of the options, sizes, -t and --op count.
     """
     if collective == "kernels":
         _kernels(options)

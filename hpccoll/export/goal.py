@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
 from hpccoll.errors import UnsupportedError
-from hpccoll.layout import Message
-from hpccoll.partition import Partition
+from hpccoll.layout import Message, natural
 from hpccoll.registry import Choice
 from hpccoll.schedule import Action, Combine, Copy, Recv, Reduce, Round, Send, ranges
 from hpccoll.units import format_size
@@ -48,7 +47,7 @@ def text(choice: Choice, size: int, message: Message) -> str:
         f"signals: {SIGNAL_BYTES} byte",
         f"num_ranks {size}",
     ]
-    partition = Partition(message.count, choice.grid(size))
+    partition = natural(entry.collective, size, message).finer(choice.grid(size))
 
     def length(action: Action) -> int:
         return message.itemsize * sum(

@@ -83,20 +83,13 @@ def _head(trace: Trace) -> Iterator[tuple[str, object]]:
     yield "blocks", trace.grid
     yield "natural_blocks", natural
     yield "steps", trace.steps
-    yield "held", [_names(_held(trace, rank)) for rank in range(size)]
-    yield "wanted", [_names(_wanted(trace, rank)) for rank in range(size)]
+    for name, window in (("held", entry.collective.held), ("wanted", entry.collective.wanted)):
+        natural_names = (window(rank, size, trace.root, natural) for rank in range(size))
+        yield name, [_pieces(names, trace.grid // natural) for names in natural_names]
 
 
-def _held(trace: Trace, rank: int) -> Blocks:
-    return tuple(block for block, inputs in enumerate(trace.held[rank]) if inputs)
-
-
-def _wanted(trace: Trace, rank: int) -> Blocks:
-    entry = trace.choice.algorithm
-    natural = entry.blocks(trace.size)
-    pieces = trace.grid // natural if natural else 0
-    wanted = entry.collective.wanted(rank, trace.size, trace.root, natural)
-    return tuple(range(block * pieces, (block + 1) * pieces) for block in wanted)
+def _pieces(natural: range, pieces: int) -> list[list[int]]:
+    return _names(tuple(range(block * pieces, (block + 1) * pieces) for block in natural))
 
 
 def _rounds(trace: Trace, rank: int) -> Iterator[str]:

@@ -69,7 +69,7 @@ def text(choice: Choice, size: int, root: int = 0) -> str:
             "use --format json or goal"
         )
     execute(choice, size, root)
-    message = Message(choice.grid(size), _CHUNK, root)
+    message = Message(choice.vector(size), _CHUNK, root)
     segmentation = Segmentation(MOST_CHUNKS * _CHUNK)
     plans = [bind(choice, rank, size, message, segmentation) for rank in range(size)]
     programs = [_program(plan) for plan in plans]

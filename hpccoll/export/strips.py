@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from hpccoll.export.canvas import Canvas, number
-from hpccoll.trace import Trace
+from hpccoll.trace import FINISHED, Trace
 
 WHOLE, PART, FRAME = "#0072b2", "#f0a35e", "#8a8a8a"
 CELLS_IN_A_ROW = 160
@@ -66,14 +66,14 @@ def draw(
         base = top + rank * pitch
         frames += _box(x, base + shape.height, shape.width, shape.height)
         for count, first, end, row in _same(inputs, shape.columns):
-            share = count / trace.complete
+            share = 1.0 if count == FINISHED else count / trace.size
             data = _box(
                 x + first * shape.cell_width,
                 base + (row + 1) * shape.cell_height,
                 (end - first) * shape.cell_width,
                 max(1.2, share * shape.cell_height),
             )
-            whole, part = (whole + data, part) if share == 1 else (whole, part + data)
+            whole, part = (whole + data, part) if count == FINISHED else (whole, part + data)
     canvas.path(frames, fill="#fff", stroke=FRAME, stroke_width=0.8)
     canvas.path(part, fill=PART)
     canvas.path(whole, fill=WHOLE)

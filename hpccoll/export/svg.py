@@ -37,7 +37,8 @@ def text(choice: Choice, size: int, root: int = 0) -> str:
         The schedule can't be executed; the message is the counterexample.
     """
     choice.check(size)
-    shape = strips.strip(size, choice.grid(size))
+    moves_data = choice.algorithm.collective.moves_data
+    shape = strips.strip(size, choice.grid(size) if moves_data else size)
     return _Picture(watch(choice, size, root, shape is not None), shape).svg()
 
 
@@ -106,8 +107,8 @@ class _Picture:
         return self.canvas.svg(self.width, y + 8, title, entry.summary)
 
     def _left_out(self) -> Iterator[str]:
-        if not self.shape and self.trace.grid:
-            yield f"{self.trace.grid} blocks are too many to draw what ranks hold"
+        if not self.shape:
+            yield f"{self.trace.cells} blocks are too many to draw what ranks hold"
         if self.trace.size <= LABELLED_UP_TO and not self.marked:
             yield f"no labels: a rank receives up to {self.most} messages in a round"
 
@@ -146,11 +147,12 @@ class _Picture:
                 self.canvas.text(_MARGIN + _RANKS - 12, y, str(rank))
 
     def _start(self, middle: float, top: float) -> None:
-        last = self.trace.grid - 1
+        last = self.trace.cells - 1
         with self.canvas.group(text_anchor="middle", fill=INK):
             self.canvas.text(middle, top - 18, "start", font_weight="bold", font_size=11)
             if self.shape and last and self.strip >= 40:
-                name = f"blocks 0–{last}"
+                moves_data = self.trace.choice.algorithm.collective.moves_data
+                name = f"{'blocks' if moves_data else 'ranks'} 0–{last}"
                 self.canvas.text(middle, top - 6, name, font_size=9, fill=GREY)
 
     def _strips(self, x: float, top: float) -> None:

@@ -73,9 +73,8 @@ def _signs(canvas: Canvas, trace: Trace, marked: bool) -> Iterator[Sign]:
     """Yield the width, the meaning and the drawing, at a middle line, of every sign."""
     found = [arrow for step in trace.arrows.values() for arrow in step]
     if trace.states:
-        partial = trace.complete > 1
-        whole = f"complete: reduced over all {trace.size} ranks" if partial else "complete"
-        yield 12, whole, _cell(canvas, strips.WHOLE, 1.0)
+        partial = any(count > 0 for inputs in trace.inputs.values() for count in inputs)
+        yield 12, _whole(trace), _cell(canvas, strips.WHOLE, 1.0)
         if partial:
             yield (
                 12,
@@ -83,7 +82,8 @@ def _signs(canvas: Canvas, trace: Trace, marked: bool) -> Iterator[Sign]:
                 _cell(canvas, strips.PART, 0.5),
             )
         if any(0 in inputs for inputs in trace.inputs.values()):
-            yield 12, "nothing", _cell(canvas, strips.PART, 0.0)
+            nothing = "nothing" if trace.choice.algorithm.collective.moves_data else "it isn't"
+            yield 12, nothing, _cell(canvas, strips.PART, 0.0)
     if any(a.kind == COPIED and a.blocks for a in found):
         yield 26, "received", _line(canvas, arrows.COPY)
     kinds = {a.kind for a in found}
@@ -99,6 +99,13 @@ def _signs(canvas: Canvas, trace: Trace, marked: bool) -> Iterator[Sign]:
         yield 26, "signal without data", _line(canvas, arrows.SIGNAL)
     if marked and any(a.scratch for a in found):
         yield 0, "s1: into scratch buffer 1", lambda x, y: None
+
+
+def _whole(trace: Trace) -> str:
+    contract = trace.choice.algorithm.collective
+    if not contract.moves_data:
+        return "this rank is known to have come"
+    return f"complete: reduced over all {trace.size} ranks" if contract.averages else "complete"
 
 
 def _cell(canvas: Canvas, colour: str, share: float) -> Callable[[float, float], None]:
