@@ -5,10 +5,13 @@ e = p - P and E = ⌈log2 e⌉ (ranks that a fold leaves out), S (segments), k (
 Lk = ⌈log_k p⌉. Results are exact (`fractions.Fraction`).
 """
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from hpccoll.registry import Choice
 from hpccoll.shapes import ceil_log, power_of_two_below
 
 LETTERS = (
@@ -47,3 +50,49 @@ def evaluate(
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One closed form of an algorithm and its value.
+
+    Attributes
+    ----------
+    value
+        A number, or if `of_n` a share of n.
+    """
+
+    what: str
+    form: str
+    value: Fraction
+    of_n: bool
+
+
+def costs(choice: Choice, size: int) -> tuple[Cost, ...]:
+    """Return what a choice costs on `size` ranks: rounds, messages, bytes sent and reduced."""
+    entry, length = choice.algorithm, choice.vector(size)
+    table = (
+        ("rounds on the critical path", entry.rounds, False),
+        ("messages sent per rank, at most", entry.messages, False),
+        ("bytes sent per rank, at most", entry.sent, True),
+        ("bytes reduced per rank, at most", entry.reduced, True),
+    )
+    return tuple(
+        Cost(
+            what, form, evaluate(form, size, length, choice.values) / (length if of_n else 1), of_n
+        )
+        for what, form, of_n in table
+    )
+
+
+def letters(forms: str, choice: Choice, size: int) -> str:
+    """Explain the letters in closed forms, and those in the explanations, with their values."""
+    used = {*re.findall(r"[A-Za-z]\w*", forms), "n"}
+    clauses: list[str] = []
+    for clause in reversed(LETTERS.split(", ")):
+        letter = clause.split()[0]
+        if letter in used:
+            used |= set(re.findall(r"[A-Za-z]\w*", clause))
+            value = evaluate(letter, size, 0, choice.values)
+            clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
+    return ", ".join(clauses)

@@ -22,17 +22,19 @@ def _entry(algorithm: Algorithm) -> str:
     costs = f"rounds {algorithm.rounds}   sent {algorithm.sent}"
     if algorithm.collective.reduces:
         costs += f"   reduced {algorithm.reduced}"
-    lines = [algorithm.summary, costs, *_requirements(algorithm), algorithm.source]
+    lines = [algorithm.summary, costs, *requirements(algorithm), algorithm.source]
     aliases = f"  (also {', '.join(algorithm.aliases)})" if algorithm.aliases else ""
-    return "\n".join([f"  {_spelling(algorithm)}{aliases}", *(f"      {line}" for line in lines)])
+    return "\n".join([f"  {spelling(algorithm)}{aliases}", *(f"      {line}" for line in lines)])
 
 
-def _spelling(algorithm: Algorithm) -> str:
+def spelling(algorithm: Algorithm) -> str:
+    """Return how an algorithm is chosen, with its parameters and their defaults."""
     tunables = (f"[:{p.name}={format_value(p.default)}]" for p in algorithm.parameters.values())
     return algorithm.name + "".join(tunables)
 
 
-def _requirements(algorithm: Algorithm) -> list[str]:
+def requirements(algorithm: Algorithm) -> list[str]:
+    """Return what an algorithm needs, if anything, in a sentence that lacks its subject."""
     needs = [algorithm.requires.sentence] if algorithm.requires else []
     if algorithm.commutative:
         needs.append("a commutative operator")
@@ -45,17 +47,17 @@ def _wrapped(sentence: str) -> str:
     return fill(sentence, 100)
 
 
-def markdown() -> str:
-    """Return the catalogue as a Markdown table."""
+def markdown(of: str | None = None) -> str:
+    """Return the catalogue, or one collective's part of it, as a Markdown table."""
     rows = [
         "| collective | algorithm | what it does | rounds | bytes sent | bytes reduced | needs |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for algorithm in catalogue():
-        needs = "; ".join(_requirements(algorithm)).removeprefix("needs ") or "any number of ranks"
+    for algorithm in catalogue(of):
+        needs = "; ".join(requirements(algorithm)).removeprefix("needs ") or "any number of ranks"
         reduced = f"`{algorithm.reduced}`" if algorithm.collective.reduces else "-"
         rows.append(
-            f"| {algorithm.collective.name} | `{_spelling(algorithm)}` | {algorithm.summary} "
+            f"| {algorithm.collective.name} | `{spelling(algorithm)}` | {algorithm.summary} "
             f"| `{algorithm.rounds}` | `{algorithm.sent}` | {reduced} | {needs} |"
         )
     return "\n".join([*rows, "", LEGEND])

@@ -10,7 +10,7 @@ from hpccoll.cost import evaluate
 from hpccoll.errors import VerificationError
 from hpccoll.registry import Algorithm, Choice, Value
 from hpccoll.schedule import Round, Rounds, Send
-from hpccoll.symbolic import Counts, Execution
+from hpccoll.symbolic import Counts, Execution, Watcher
 
 VARIED_UP_TO = 16
 """Parameters other than the defaults are proven up to this number of ranks."""
@@ -42,11 +42,11 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     """
     entry = choice.algorithm
     try:
-        execution = _execute(choice, size, root, ordered=False)
+        execution = execute(choice, size, root)
         _check_result(execution, choice, size, root, ordered=False)
         _check_cost(execution.counts, choice, size)
         if root and entry.collective.reduces and not entry.commutative:
-            forwarded = _execute(choice, size, root, ordered=True)
+            forwarded = execute(choice, size, root, ordered=True)
             _check_result(forwarded, choice, size, root, ordered=True)
     except VerificationError as error:
         where = f", root {root}" if entry.collective.rooted else ""
@@ -56,7 +56,29 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     return Proof(choice, size, root, execution.counts)
 
 
-def _execute(choice: Choice, size: int, root: int, ordered: bool) -> Execution:
+def execute(
+    choice: Choice,
+    size: int,
+    root: int = 0,
+    watcher: Watcher | None = None,
+    ordered: bool = False,
+) -> Execution:
+    """Execute the schedules of all ranks symbolically, from what the contract lets them hold.
+
+    Parameters
+    ----------
+    watcher
+        Is told of every message and every round.
+    ordered
+        Keep the operands in the order of the ranks (see `Choice.schedule`).
+
+    Raises
+    ------
+    VerificationError
+        The schedules can't be executed; the message is the counterexample.
+    UnsupportedError
+        The algorithm isn't defined for `size` ranks.
+    """
     contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
     _check_blocks(contract, size, root, natural)
     grid = choice.grid(size)
@@ -67,6 +89,7 @@ def _execute(choice: Choice, size: int, root: int, ordered: bool) -> Execution:
         [_pieces(window, pieces) for window in held],
         grid,
         clocks=choice.algorithm.clocked,
+        watcher=watcher,
     )
 
 

@@ -30,7 +30,8 @@ def test_at_the_end_every_wanted_block_is_complete(entry, size):
     root = size - 1 if entry.collective.rooted else 0
     if not entry.supports(size):
         return
-    panels = re.findall(r" (\d+) │([^│]+)│", text(Choice(entry), size, root, width=30))
+    width = max(30, 2 * Choice(entry).grid(size))
+    panels = re.findall(r" (\d+) │([^│]+)│", text(Choice(entry), size, root, width))
     rows = dict(panels[-size:])
     for rank in range(size):
         wanted = entry.collective.wanted(rank, size, root, entry.blocks(size))
