@@ -39,7 +39,7 @@ layout
 draw
 regular
 trace
-verify listing
+verify listing plugins
 symbolic cost
 algorithms
 registry

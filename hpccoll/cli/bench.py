@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from hpccoll.cli import options
 from hpccoll.collectives import COLLECTIVES
 
 _MEANINGS = "\n\n".join(
@@ -30,6 +31,7 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 
 @click.command("bench", epilog=_EPILOG)
 @click.argument("collective")
+@options.plugin
 @click.option(
     "-a",
     "--algorithm",

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import click
 
+from hpccoll.cli import options
+
 
 @click.command("list")
 @click.argument("collective", required=False)
+@options.plugin
 @click.option("--markdown", is_flag=True, help="The table of the README.")
 @click.option(
     "--pages",

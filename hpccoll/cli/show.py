@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hpccoll.cli import options
+
 if TYPE_CHECKING:
     from hpccoll.layout import Message
 
@@ -20,6 +22,7 @@ Formats (with -o, the suffix of FILE says which):
 
 @click.command("show", epilog=_EPILOG)
 @click.argument("names", nargs=-1, required=True, metavar="[COLLECTIVE] ALGORITHM")
+@options.plugin
 @click.option("-p", "--ranks", type=click.IntRange(1), default=6, show_default=True)
 @click.option("--root", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
