@@ -3,24 +3,12 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-PLUGIN = '''
-from hpccoll.registry import algorithm
-from hpccoll.schedule import Recv, Round, Send
-
-
-@algorithm("allgather", rounds="ceil((p-1)/2)", messages="p-1", sent="n*(p-1)/p")
-def two_way_ring(rank, size):
-    """Pass blocks around a ring in both directions at once."""
-    left, right = (rank - 1) % size, (rank + 1) % size
-    for step in range(size // 2):
-        actions = [Send(right, (rank - step) % size), Recv(left, (left - step) % size)]
-        if step < (size - 1) // 2:
-            actions += [Send(left, (rank + step) % size), Recv(right, (right + step) % size)]
-        yield Round(*actions)
-'''
+TUTORIAL = Path(__file__).parents[1] / "docs" / "your-own-algorithm.md"
+PLUGIN = TUTORIAL.read_text().split("<!-- plugin -->\n```python\n")[1].split("```")[0]
 
 
 @pytest.fixture
