@@ -99,7 +99,7 @@ def text(choice: Choice, size: int, root: int = 0, width: int = 100) -> str:
 
 def _watch(choice: Choice, size: int, root: int, width: int) -> _Film:
     """Execute the schedules of all ranks and return what was seen."""
-    grid, natural = choice.grid(size), choice.algorithm.blocks(size)
+    grid, natural = choice.grid(size), choice.blocks(size)
     film = _Film(choice, size, grid, size <= DETAILED_UP_TO and grid <= width // 2)
     held = [choice.algorithm.collective.held(rank, size, root, natural) for rank in range(size)]
     start = [range(h.start * grid // natural, h.stop * grid // natural) for h in held]
@@ -156,7 +156,7 @@ def _blocks(film: _Film) -> str:
     if film.grid == 1:
         return "one block: the whole vector"
     own = range(1) in (contract.held(0, 2, 0, 2), contract.wanted(0, 2, 0, 2))
-    pieces = film.grid // film.choice.algorithm.blocks(film.size)
+    pieces = film.grid // film.choice.blocks(film.size)
     mine = "block r is" if pieces == 1 else f"blocks {pieces}r to {pieces}r+{pieces - 1} are"
     return f"{film.grid} blocks: equal parts of the vector" + f"; {mine} rank r's own" * own
 

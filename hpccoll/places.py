@@ -29,7 +29,7 @@ class Places:
     """
 
     def __init__(self, choice: Choice, rank: int, size: int, message: Message) -> None:
-        contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
+        contract, natural = choice.algorithm.collective, choice.blocks(size)
         grid = choice.grid(size)
         pieces = grid // natural
         self.partition = Partition(message.count, grid)

@@ -24,7 +24,7 @@ def command(names: tuple[str, ...], ranks: int, root: int) -> None:
             f"root {root} is out of range: {ranks} ranks are numbered 0 to {ranks - 1}"
         )
     choices = named(names[-1], names[0] if len(names) == 2 else None)
-    able = [choice for choice in choices if choice.algorithm.supports(ranks)]
+    able = [choice for choice in choices if choice.supports(ranks)]
     if not able:
         choices[0].check(ranks)
     click.echo("\n\n".join(draw.text(choice, ranks, root) for choice in able))
