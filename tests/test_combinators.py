@@ -7,7 +7,7 @@ from hpccoll.registry import Choice, find
 from hpccoll.schedule import Combine, Copy, Recv, Round, Send
 from hpccoll.symbolic import Execution
 
-GATHERED_ONCE = ("ring", "bruck", "circulant", "neighbor-exchange", "tree")
+GATHERED_ONCE = ("ring", "bruck", "circulant", "linear", "neighbor-exchange", "sparbit", "tree")
 """Allgathers in which no rank receives a block that it has."""
 
 
