@@ -17,7 +17,7 @@ def test_the_text_has_everything_of_an_algorithm(entry):
     assert entry.source in part
     assert all(alias in part for alias in entry.aliases)
     assert entry.requires is None or f"needs {entry.requires.sentence}" in part
-    assert ("commutative" in part) == entry.commutative
+    assert ("a commutative operator" in part) == entry.commutative
 
 
 def test_the_spelling_in_the_list_chooses_the_algorithm_with_its_defaults(entry):
