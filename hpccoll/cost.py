@@ -1,8 +1,10 @@
 """Closed forms: what an algorithm promises to cost, as expressions that are printed and evaluated.
 
-The letters are p (ranks), n (bytes of the full vector), l = ⌊log2 p⌋, L = ⌈log2 p⌉, P = 2^l,
-e = p - P and E = ⌈log2 e⌉ (ranks that a fold leaves out), S (segments), k (radix) and
-Lk = ⌈log_k p⌉. Results are exact (`fractions.Fraction`).
+The letters are p (ranks), n (bytes of the full vector), k (the radix: 2 if the algorithm has none,
+and never above p), l = ⌊log_k p⌋, P = k^l, e = p - P (ranks that a fold leaves out),
+E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉ and S (segments). A parameter also stands for
+itself under its own name; an empty list is the prime factors of p. Results are exact
+(`fractions.Fraction`).
 """
 
 import re
@@ -12,11 +14,11 @@ from fractions import Fraction
 from math import ceil
 
 from hpccoll.registry import Choice
-from hpccoll.shapes import ceil_log, power_of_two_below
+from hpccoll.shapes import ceil_log, power_below, prime_factors, radix_within
 
 LETTERS = (
-    "p ranks, n bytes of the full vector, l = ⌊log2 p⌋, L = ⌈log2 p⌉, P = 2^l, e = p-P, "
-    "E = ⌈log2 e⌉, S segments, k radix, Lk = ⌈log_k p⌉"
+    "p ranks, n bytes of the full vector, k radix (2 where there is none; at most p), l = ⌊log_k p⌋, "
+    "P = k^l, e = p-P, E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉, S segments"
 )
 """What the letters of closed forms mean, in one sentence."""
 
@@ -30,23 +32,25 @@ def evaluate(
     Fraction(8, 1)
     """
     given = parameters or {}
-    radix = int(str(given.get("radix", 2)))
-    core = power_of_two_below(p)
-    letters = {
+    radix = radix_within(p, int(str(given.get("radix", 2))))
+    core = power_below(p, radix)
+    letters = {name: _operand(value, p) for name, value in given.items()} | {
         "p": Fraction(p),
         "n": Fraction(n),
         "P": Fraction(core),
-        "l": ceil_log(core),
+        "l": ceil_log(core, radix),
         "L": ceil_log(p),
         "e": p - core,
-        "E": ceil_log(p - core),
+        "E": ceil_log(-(-(p - core) // (radix - 1)), radix),
         "S": int(str(given.get("segments", 1))),
         "k": Fraction(radix),
         "Lk": ceil_log(p, radix),
         "log2": lambda size: ceil_log(int(size)),
         "ceil": ceil,
+        "len": len,
         "max": max,
         "min": min,
+        "sum": sum,
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))
@@ -96,3 +100,8 @@ def letters(forms: str, choice: Choice, size: int) -> str:
             value = evaluate(letter, size, 0, choice.values)
             clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
     return ", ".join(clauses)
+def _operand(value: object, p: int) -> object:
+    """Return what the value of a parameter is in a closed form."""
+    if isinstance(value, int):
+        return Fraction(value)
+    return prime_factors(p) if value == () else value

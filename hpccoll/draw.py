@@ -72,7 +72,7 @@ def _blocks(trace: Trace) -> str:
     if trace.grid == 1:
         return "one block: the whole vector"
     own = range(1) in (contract.held(0, 2, 0, 2), contract.wanted(0, 2, 0, 2))
-    pieces = trace.grid // trace.choice.algorithm.blocks(trace.size)
+    pieces = trace.grid // trace.choice.blocks(trace.size)
     mine = "block r is" if pieces == 1 else f"blocks {pieces}r to {pieces}r+{pieces - 1} are"
     return f"{trace.grid} blocks: equal parts of the vector" + f"; {mine} rank r's own" * own
 

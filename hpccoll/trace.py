@@ -116,7 +116,7 @@ class Trace:
         """Return the ranks whose input each block has when it is finished on `rank`, as bits."""
         if rank not in self._finished:
             entry = self.choice.algorithm
-            natural = entry.blocks(self.size)
+            natural = self.choice.blocks(self.size)
             pieces = self.grid // natural
             sources = (
                 entry.collective.sources(rank, self.size, self.root, block, natural)

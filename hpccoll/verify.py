@@ -10,6 +10,7 @@ from hpccoll.cost import evaluate
 from hpccoll.errors import VerificationError
 from hpccoll.registry import Algorithm, Choice, Value
 from hpccoll.schedule import Round, Rounds, Send
+from hpccoll.shapes import factorizations
 from hpccoll.symbolic import Counts, Execution, Watcher
 
 VARIED_UP_TO = 16
@@ -79,7 +80,7 @@ def execute(
     UnsupportedError
         The algorithm isn't defined for `size` ranks.
     """
-    contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
+    contract, natural = choice.algorithm.collective, choice.blocks(size)
     _check_blocks(contract, size, root, natural)
     grid = choice.grid(size)
     pieces = grid // natural
@@ -112,7 +113,7 @@ def _check_result(
     execution: Execution, choice: Choice, size: int, root: int, ordered: bool
 ) -> None:
     entry, terms = choice.algorithm, execution.terms
-    contract, natural = entry.collective, entry.blocks(size)
+    contract, natural = entry.collective, choice.blocks(size)
     pieces = choice.grid(size) // natural
     first: dict[int, int] = {}
     for rank in range(size):
@@ -197,11 +198,13 @@ def variants(entry: Algorithm, size: int) -> list[Choice]:
         return [default]
     spreads: list[list[tuple[str, Value]]] = []
     for parameter in entry.parameters.values():
-        numbers = not isinstance(parameter.default, tuple)
-        others = [parameter.minimum + step for step in (0, 1, 2, 6)] if numbers else []
+        others: Iterable[Value] = [parameter.minimum + step for step in (0, 1, 2, 6)]
+        if isinstance(parameter.default, tuple):
+            others = factorizations(size)
         values = [parameter.default, *(o for o in others if o != parameter.default)]
         spreads.append([(parameter.name, value) for value in values])
-    return [Choice(entry, dict(values)) for values in product(*spreads)]
+    choices = [Choice(entry, dict(values)) for values in product(*spreads)]
+    return [choice for choice in choices if choice.supports(size)]
 
 
 def obligations(entry: Algorithm, sizes: Iterable[int]) -> Iterator[tuple[Choice, int, int]]:
@@ -229,7 +232,7 @@ class Report:
     def line(self) -> str:
         """Return what was proven, or the first counterexample, in words."""
         entry = self.algorithm
-        name = f"{entry.collective.name:<15} {entry.name:<19}"
+        name = f"{entry.collective.name:<15} {entry.name:<26}"
         if self.failures:
             more = f" ({len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
             return f"{name} WRONG  {self.failures[0]}{more}"

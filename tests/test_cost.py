@@ -21,8 +21,26 @@ def test_letters_are_what_they_are_said_to_be(p):
     assert evaluate("E", p) == (ceil(log(p - evaluate("P", p), 2) - 1e-9) if p & (p - 1) else 0)
     assert evaluate("S", p, parameters={"segments": 3}) == 3
     assert evaluate("S", p) == 1
-    assert evaluate("k", p, parameters={"radix": 5}) == 5
+    assert evaluate("k", p, parameters={"radix": 5}) == max(2, min(5, p))
     assert evaluate("Lk", p, parameters={"radix": 3}) == ceil(log(p, 3) - 1e-9)
+
+
+@pytest.mark.parametrize("radix", [3, 4, 8])
+@pytest.mark.parametrize("p", range(2, 70))
+def test_letters_of_a_fold_follow_the_radix(p, radix):
+    k, power, exponent, extra, digits = (
+        evaluate(letter, p, parameters={"radix": radix}) for letter in ("k", "P", "l", "e", "E")
+    )
+    assert power == k**exponent <= p < power * k
+    assert power + extra == p
+    assert all(((k - 1) * k**j < extra) == (j < digits) for j in range(8))
+
+
+def test_parameters_stand_for_themselves_and_an_empty_list_for_the_prime_factors():
+    assert evaluate("2*window", 5, parameters={"window": 3}) == 6
+    assert evaluate("n/window", 5, 7, {"window": 3}) == Fraction(7, 3)
+    assert evaluate("len(factors) + sum(factors)", 12, parameters={"factors": (3, 4)}) == 9
+    assert evaluate("len(factors) + sum(factors)", 12, parameters={"factors": ()}) == 3 + 7
 
 
 def test_every_letter_is_explained():

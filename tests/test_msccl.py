@@ -120,7 +120,7 @@ def scaled(blocks, pieces):
 def check(choice, size, root=0, seed=0, text=None):
     """Run what the export gives and compare every output with the contract."""
     entry = choice.algorithm
-    contract, natural = entry.collective, entry.blocks(size)
+    contract, natural = entry.collective, choice.blocks(size)
     pieces = choice.grid(size) // natural
     machine = Interpreter(text or msccl.text(choice, size, root), seed)
     in_place = machine.algorithm.get("inplace") == "1"

@@ -66,7 +66,7 @@ def command(
     if style != "goal" and (length or dtype):
         raise UsageError("--bytes and --dtype are for --format goal; blocks have no size")
     choices = named(names[-1], names[0] if len(names) == 2 else None)
-    able = [choice for choice in choices if choice.algorithm.supports(ranks)]
+    able = [choice for choice in choices if choice.supports(ranks)]
     if not able:
         choices[0].check(ranks)
     message = _message(length, dtype, root) if style == "goal" else Message(0, 1, root)

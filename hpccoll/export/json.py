@@ -71,7 +71,7 @@ def text(choice: Choice, size: int, root: int = 0) -> str:
 def _head(trace: Trace) -> Iterator[tuple[str, object]]:
     choice, size = trace.choice, trace.size
     entry = choice.algorithm
-    natural = entry.blocks(size)
+    natural = choice.blocks(size)
     yield "format", FORMAT
     yield "version", VERSION
     yield "collective", entry.collective.name
