@@ -2,11 +2,15 @@
 
 The letters are p (ranks), n (bytes of the full vector), l = ⌊log2 p⌋, L = ⌈log2 p⌉, P = 2^l,
 e = p - P and E = ⌈log2 e⌉ (ranks that a fold leaves out), S (segments), k (radix) and
-Lk = ⌈log_k p⌉. Results are exact (`fractions.Fraction`).
+Lk = ⌈log_k p⌉; any other parameter has its own name. Results are exact (`fractions.Fraction`).
+
+A closed form of the time, in seconds, also knows the machine: `ALPHA`, `OVERHEAD` and `BETA`. It
+says which value of a parameter suits a message; nothing that is measured depends on it being right.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import product
 from math import ceil
 
 from hpccoll.shapes import ceil_log, power_of_two_below
@@ -16,6 +20,22 @@ LETTERS = (
     "E = ⌈log2 e⌉, S segments, k radix, Lk = ⌈log_k p⌉"
 )
 """What the letters of closed forms mean, in one sentence."""
+
+ALPHA = Fraction(2, 10**6)
+"""Seconds from the start of a step to its end for a message without bytes: a cluster's network."""
+OVERHEAD = Fraction(1, 2 * 10**6)
+"""Seconds that a rank is busy with each further message of the same step."""
+BETA = Fraction(1, 10**10)
+"""Seconds per byte that a rank sends: 10 GB/s."""
+MODEL = "alpha = 2 us a step, o = 0.5 us a further message of a step, beta = 0.1 ns a byte"
+"""The machine of the model, in words; it is assumed, not measured."""
+
+CANDIDATES: Mapping[str, tuple[int, ...]] = {
+    "segments": tuple(1 << i for i in range(13)),
+    "radix": tuple(range(2, 9)),
+}
+"""The values among which the model chooses a parameter: near the optimum the time hardly changes.
+"""
 
 
 def evaluate(
@@ -41,9 +61,32 @@ def evaluate(
         "k": Fraction(radix),
         "Lk": ceil_log(p, radix),
         "log2": lambda size: ceil_log(int(size)),
+        "log": lambda size, base: ceil_log(int(size), int(base)),
         "ceil": ceil,
         "max": max,
         "min": min,
+        "alpha": ALPHA,
+        "o": OVERHEAD,
+        "beta": BETA,
+        **given,
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))
+
+
+def fastest(
+    time: str, p: int, n: int, free: Iterable[str], given: Mapping[str, object]
+) -> dict[str, int]:
+    """Return the values of the parameters `free` for which a closed form of the time is least.
+
+    Every rank finds the same, since nothing is rounded; at a tie the smaller values win.
+
+    >>> fastest("(p-2+S)*(alpha + n*beta/S)", 18, 1 << 20, ["segments"], {})
+    {'segments': 32}
+    """
+    names = list(free)
+    values = product(*(CANDIDATES[name] for name in names))
+    return min(
+        (dict(zip(names, chosen, strict=True)) for chosen in values),
+        key=lambda chosen: evaluate(time, p, n, {**given, **chosen}),
+    )

@@ -136,6 +136,9 @@ def _costs(film: _Film, width: int) -> Iterator[str]:
         yield f"  {value!s:>5}{unit}  {what:<31}  = {form}"
     letters = _letters(" ".join(row[-1] for row in table), film)
     yield from wrap(letters, width, initial_indent="  ", subsequent_indent="  ")
+    if free := [name for name in entry.chosen if name not in film.choice.parameters]:
+        sentence = f"a message of n bytes gets the {' and '.join(free)} for the least {entry.time}"
+        yield from wrap(sentence, width, initial_indent="  ", subsequent_indent="  ")
 
 
 def _letters(forms: str, film: _Film) -> str:

@@ -1,11 +1,12 @@
 """The catalogue in words: for the terminal, and as the README's table."""
 
 from hpccoll.collectives import COLLECTIVES
-from hpccoll.cost import LETTERS
+from hpccoll.cost import LETTERS, MODEL
 from hpccoll.registry import Algorithm, catalogue, format_value
 
 LEGEND = (
-    f"{LETTERS}. rounds: steps on the critical path; sent, reduced: bytes, of the rank with most."
+    f"{LETTERS}. rounds: steps on the critical path; sent, reduced: bytes, of the rank with most. "
+    f"=N: where it isn't given, the model chooses it for the least time; it assumes {MODEL}."
 )
 
 
@@ -22,13 +23,17 @@ def _entry(algorithm: Algorithm) -> str:
     costs = f"rounds {algorithm.rounds}   sent {algorithm.sent}"
     if algorithm.collective.reduces:
         costs += f"   reduced {algorithm.reduced}"
-    lines = [algorithm.summary, costs, *_requirements(algorithm), algorithm.source]
+    model = [f"N for the least time {algorithm.time}"] if algorithm.chosen else []
+    lines = [algorithm.summary, costs, *model, *_requirements(algorithm), algorithm.source]
     aliases = f"  (also {', '.join(algorithm.aliases)})" if algorithm.aliases else ""
     return "\n".join([f"  {_spelling(algorithm)}{aliases}", *(f"      {line}" for line in lines)])
 
 
 def _spelling(algorithm: Algorithm) -> str:
-    tunables = (f"[:{p.name}={format_value(p.default)}]" for p in algorithm.parameters.values())
+    tunables = (
+        f"[:{p.name}={'N' if p.name in algorithm.chosen else format_value(p.default)}]"
+        for p in algorithm.parameters.values()
+    )
     return algorithm.name + "".join(tunables)
 
 

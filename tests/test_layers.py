@@ -34,10 +34,10 @@ plan
 regions
 layout
 verify draw listing
-symbolic cost
+symbolic
 algorithms
 registry
-combinators collectives
+combinators collectives cost
 schedule partition shapes
 errors
 __init__

@@ -57,6 +57,8 @@ def measured(label, us, size=1024, width=0.1, wrong=False, root=0, **fields):
         "collective": "allreduce",
         "algorithm": label.split(":")[0],
         "label": label,
+        "parameters": {},
+        "chosen": (),
         "engine": "native",
         "bytes": size,
         "message": Message(size // 4, 4, root),
