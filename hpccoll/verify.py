@@ -206,7 +206,7 @@ class Report:
     def line(self) -> str:
         """Return what was proven, or the first counterexample, in words."""
         entry = self.algorithm
-        name = f"{entry.collective.name:<15} {entry.name:<19}"
+        name = f"{entry.collective.name:<15} {entry.name:<28}"
         if self.failures:
             more = f" ({len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
             return f"{name} WRONG  {self.failures[0]}{more}"
