@@ -235,7 +235,7 @@ def algorithm(
             chosen=chosen,
             time=time,
         )
-        if strange := set(chosen) - entry.parameters.keys() & CANDIDATES.keys():
+        if strange := set(chosen) - (entry.parameters.keys() & CANDIDATES.keys()):
             raise ValueError(f"{name}: the model can't choose {', '.join(sorted(strange))}")
         taken = {n for a in _ENTRIES[of].values() for n in (a.name, *a.aliases)} | {LIBRARY, "all"}
         if again := taken & {name, *aliases}:

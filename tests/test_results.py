@@ -261,6 +261,14 @@ def test_mismatches_stand_in_words():
     ]
 
 
+def test_what_the_model_chose_is_recorded():
+    said = {"chosen": ("segments",)}
+    record = results.measurement_record(request_of(), WORLD, measurement(said=said, segments=8))
+    assert (record["parameters"], record["chosen_by_model"]) == ({"segments": 8}, ["segments"])
+    row = dict(zip(CSV_COLUMNS, next(csv.reader([results.to_csv(record)])), strict=True))
+    assert (row["parameters"], row["chosen_by_model"]) == ("segments=8", "segments")
+
+
 # CSV
 
 
