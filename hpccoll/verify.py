@@ -66,7 +66,7 @@ def _execute(choice: Choice, size: int, root: int, ordered: bool) -> Execution:
         [choice.schedule(r, size, root, ordered) for r in range(size)],
         [_pieces(window, pieces) for window in held],
         grid,
-        clocks=choice.algorithm.clocked,
+        clocks=choice.algorithm.clocked and not ordered,  # what is sent on has none
     )
 
 

@@ -1,9 +1,8 @@
 """Broadcast from root 0 (the registry rotates to other roots)."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from hpccoll.algorithms import allgather, circulant_blocks, double_tree, trees
+from hpccoll.algorithms import allgather, circulant_blocks, double_tree, scatter, trees
 from hpccoll.combinators import Generator
 from hpccoll.registry import algorithm
 from hpccoll.schedule import Blocks, Ranges, Recv, Round, Rounds, Send, merge, ranges
@@ -28,19 +27,19 @@ def linear(rank: int, size: int) -> Rounds:
 # Trees of whole vectors
 
 
-def _descend(rank: int, size: int, radix: int, blocks: Callable[[int], Blocks]) -> Rounds:
-    """Hand ``blocks(child)`` down a k-nomial tree, the farthest children first."""
+def _descend(rank: int, size: int, radix: int) -> Rounds:
+    """Hand the vector down a k-nomial tree, to the farthest children first."""
     for level in reversed(range(ceil_log(size, radix))):
         distance = radix**level
         digit = rank // distance % radix
         if rank % distance:
             continue
         if digit:
-            yield Round(Recv(rank - digit * distance, blocks(rank)))
+            yield Round(Recv(rank - digit * distance, 0))
             continue
         children = range(rank + distance, min(rank + radix * distance, size), distance)
         if children:
-            yield Round(*(Send(child, blocks(child)) for child in children))
+            yield Round(*(Send(child, 0) for child in children))
 
 
 @algorithm("bcast", blocks=1, rounds="L", sent="n*L")
@@ -51,7 +50,7 @@ def binomial(rank: int, size: int) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    return _descend(rank, size, 2, lambda child: 0)
+    return _descend(rank, size, 2)
 
 
 @algorithm(
@@ -71,7 +70,7 @@ def knomial(rank: int, size: int, radix: int = 4) -> Rounds:
     ----------
     Wilkins et al., IEEE Cluster 2023, doi:10.1109/CLUSTER52292.2023.00013.
     """
-    return _descend(rank, size, radix, lambda child: 0)
+    return _descend(rank, size, radix)
 
 
 @algorithm(
@@ -238,7 +237,7 @@ def _scatter_then(gather: Generator, rank: int, size: int) -> Rounds:
             )
         )
 
-    yield from _descend(rank, size, 2, lambda child: subtree(child, size))
+    yield from scatter.binomial(rank, size)
     for step in gather(rank, size):
         actions = []
         for action in step.actions:

@@ -1,6 +1,6 @@
 """Reduce to root 0 (the registry rotates to other roots)."""
 
-from hpccoll.algorithms import bcast, circulant_blocks, double_tree, reduce_scatter, trees
+from hpccoll.algorithms import bcast, circulant_blocks, double_tree, gather, reduce_scatter, trees
 from hpccoll.combinators import fold
 from hpccoll.registry import algorithm
 from hpccoll.schedule import RIGHT, Combine, Recv, Round, Rounds, Send, merge
@@ -230,3 +230,22 @@ def rabenseifner(rank: int, size: int) -> Rounds:
     Rabenseifner, ICCS 2004, doi:10.1007/978-3-540-24685-5_1.
     """
     return fold(_halving_gather, lambda size: range(power_of_two_below(size)))(rank, size)
+
+
+@algorithm(
+    "reduce",
+    commutative=True,
+    rounds="2*L",
+    messages="L + (p>1)",
+    sent="n*(p-1)/p + n*max(P/2, e)/p*(p>1)",
+    reduced="n*(p-1)/p",
+)
+def circulant_gather(rank: int, size: int) -> Rounds:
+    """Reduce-scatter along a circulant graph, then gather the blocks up a binomial tree.
+
+    References
+    ----------
+    Träff, arXiv:2410.14234.
+    """
+    yield from reduce_scatter.circulant(rank, size)
+    yield from gather.binomial(rank, size)
