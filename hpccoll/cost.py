@@ -5,15 +5,16 @@ and never above p), l = ⌊log_k p⌋, P = k^l, e = p - P (ranks that a fold lea
 E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉ and S (segments). A parameter also stands for
 itself under its own name; an empty list is the prime factors of p. Results are exact
 (`fractions.Fraction`).
+
+A closed form of the time, in seconds, also knows the machine: `ALPHA`, `OVERHEAD` and `BETA`. It
+says which value of a parameter suits a message; nothing that is measured depends on it being right.
 """
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import product
 from math import ceil
 
-from hpccoll.registry import Choice
 from hpccoll.shapes import ceil_log, power_below, prime_factors, radix_within
 
 LETTERS = (
@@ -21,6 +22,22 @@ LETTERS = (
     "P = k^l, e = p-P, E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉, S segments"
 )
 """What the letters of closed forms mean, in one sentence."""
+
+ALPHA = Fraction(2, 10**6)
+"""Seconds from the start of a step to its end for a message without bytes: a cluster's network."""
+OVERHEAD = Fraction(1, 2 * 10**6)
+"""Seconds that a rank is busy with each further message of the same step."""
+BETA = Fraction(1, 10**10)
+"""Seconds per byte that a rank sends: 10 GB/s."""
+MODEL = "alpha = 2 us a step, o = 0.5 us a further message of a step, beta = 0.1 ns a byte"
+"""The machine of the model, in words; it is assumed, not measured."""
+
+CANDIDATES: Mapping[str, tuple[int, ...]] = {
+    "segments": tuple(1 << i for i in range(13)),
+    "radix": tuple(range(2, 9)),
+}
+"""The values among which the model chooses a parameter: near the optimum the time hardly changes.
+"""
 
 
 def evaluate(
@@ -46,62 +63,40 @@ def evaluate(
         "k": Fraction(radix),
         "Lk": ceil_log(p, radix),
         "log2": lambda size: ceil_log(int(size)),
+        "log": lambda size, base: ceil_log(int(size), int(base)),
         "ceil": ceil,
         "len": len,
         "max": max,
         "min": min,
         "sum": sum,
+        "alpha": ALPHA,
+        "o": OVERHEAD,
+        "beta": BETA,
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """One closed form of an algorithm and its value.
-
-    Attributes
-    ----------
-    value
-        A number, or if `of_n` a share of n.
-    """
-
-    what: str
-    form: str
-    value: Fraction
-    of_n: bool
-
-
-def costs(choice: Choice, size: int) -> tuple[Cost, ...]:
-    """Return what a choice costs on `size` ranks: rounds, messages, bytes sent and reduced."""
-    entry, length = choice.algorithm, choice.vector(size)
-    table = (
-        ("rounds on the critical path", entry.rounds, False),
-        ("messages sent per rank, at most", entry.messages, False),
-        ("bytes sent per rank, at most", entry.sent, True),
-        ("bytes reduced per rank, at most", entry.reduced, True),
-    )
-    return tuple(
-        Cost(
-            what, form, evaluate(form, size, length, choice.values) / (length if of_n else 1), of_n
-        )
-        for what, form, of_n in table
-    )
-
-
-def letters(forms: str, choice: Choice, size: int) -> str:
-    """Explain the letters in closed forms, and those in the explanations, with their values."""
-    used = {*re.findall(r"[A-Za-z]\w*", forms), "n"}
-    clauses: list[str] = []
-    for clause in reversed(LETTERS.split(", ")):
-        letter = clause.split()[0]
-        if letter in used:
-            used |= set(re.findall(r"[A-Za-z]\w*", clause))
-            value = evaluate(letter, size, 0, choice.values)
-            clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
-    return ", ".join(clauses)
 def _operand(value: object, p: int) -> object:
     """Return what the value of a parameter is in a closed form."""
     if isinstance(value, int):
         return Fraction(value)
     return prime_factors(p) if value == () else value
+
+
+def fastest(
+    time: str, p: int, n: int, free: Iterable[str], given: Mapping[str, object]
+) -> dict[str, int]:
+    """Return the values of the parameters `free` for which a closed form of the time is least.
+
+    Every rank finds the same, since nothing is rounded; at a tie the smaller values win.
+
+    >>> fastest("(p-2+S)*(alpha + n*beta/S)", 18, 1 << 20, ["segments"], {})
+    {'segments': 32}
+    """
+    names = list(free)
+    values = product(*(CANDIDATES[name] for name in names))
+    return min(
+        (dict(zip(names, chosen, strict=True)) for chosen in values),
+        key=lambda chosen: evaluate(time, p, n, {**given, **chosen}),
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 
-from hpccoll.cost import costs, letters
+from hpccoll.listing import costs, letters
 from hpccoll.registry import Choice
 from hpccoll.regular import ends, every, regular, runs
 from hpccoll.trace import COPIED, FINISHED, LEFT_OF_OWN, RIGHT_OF_OWN, Arrow, Trace, watch
@@ -61,6 +61,10 @@ def _costs(trace: Trace, width: int) -> Iterator[str]:
         yield f"  {cost.value!s:>5}{unit}  {cost.what:<31}  = {cost.form}"
     explained = letters(" ".join(cost.form for cost in table), trace.choice, trace.size)
     yield from wrap(explained, width, initial_indent="  ", subsequent_indent="  ")
+    choice, entry = trace.choice, trace.choice.algorithm
+    if free := [name for name in entry.chosen if name not in choice.parameters]:
+        sentence = f"a message of n bytes gets the {' and '.join(free)} for the least {entry.time}"
+        yield from wrap(sentence, width, initial_indent="  ", subsequent_indent="  ")
 
 
 def _blocks(trace: Trace) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from hpccoll.collectives import COLLECTIVES, OWNER, ROOT, Collective
-from hpccoll.cost import costs
+from hpccoll.listing import costs
 from hpccoll.export import svg
 from hpccoll.listing import markdown, requirements, spelling
 from hpccoll.registry import Algorithm, Choice, catalogue, format_value

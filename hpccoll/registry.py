@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from hpccoll.collectives import COLLECTIVES, Collective, collective
 from hpccoll.combinators import forward, rotate
+from hpccoll.cost import CANDIDATES, fastest
 from hpccoll.errors import UnsupportedError, UsageError, unknown
 from hpccoll.schedule import Rounds
 from hpccoll.shapes import Requirement
@@ -73,6 +74,10 @@ class Algorithm:
         Both ends of every message have the same clock, so that the schedule can be merged.
     same_bits
         Of a reduction whose result every rank gets: all get the same bits.
+    chosen
+        Parameters that, where they aren't given, get the values for which `time` is least.
+    time
+        Closed form of the seconds that the model expects (see `hpccoll.cost`).
     """
 
     collective: Collective
@@ -91,6 +96,8 @@ class Algorithm:
     clocked: bool = False
     same_bits: bool = True
     aliases: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
+    time: str = ""
 
     def supports(self, size: int, values: Mapping[str, Value] | None = None) -> bool:
         """Tell whether the algorithm is defined for `size` ranks (other `values` than default)."""
@@ -119,12 +126,23 @@ class Choice:
     @property
     def label(self) -> str:
         """Return the spelling that chooses this, defaults left out: ``ring:segments=4``."""
-        given = (
-            f":{name}={format_value(value)}"
+        return self.algorithm.name + "".join(
+            spelled(name, value)
             for name, value in sorted(self.parameters.items())
-            if value != self.algorithm.parameters[name].default
+            if name in self.algorithm.chosen or value != self.algorithm.parameters[name].default
         )
-        return self.algorithm.name + "".join(given)
+
+    def resolved(self, size: int, n: int) -> "Choice":
+        """Return the choice with what the model chooses for a vector of `n` bytes on `size` ranks.
+
+        Without a message (to draw or to prove a schedule) these parameters have their defaults.
+        """
+        entry = self.algorithm
+        free = [name for name in entry.chosen if name not in self.parameters]
+        if not free:
+            return self
+        chosen = fastest(entry.time, size, n, free, self.values)
+        return Choice(entry, {**self.parameters, **chosen})
 
     def blocks(self, size: int) -> int:
         """Return the number of natural blocks on `size` ranks."""
@@ -209,6 +227,8 @@ def algorithm(
     clocked: bool = False,
     same_bits: bool = True,
     aliases: tuple[str, ...] = (),
+    chosen: tuple[str, ...] = (),
+    time: str = "",
 ) -> Callable[[Generator], Generator]:
     """Enter a generator ``(rank, size, **parameters)`` of rounds into the catalogue.
 
@@ -250,7 +270,11 @@ def algorithm(
             clocked=clocked,
             same_bits=same_bits,
             aliases=aliases,
+            chosen=chosen,
+            time=time,
         )
+        if strange := set(chosen) - (entry.parameters.keys() & CANDIDATES.keys()):
+            raise ValueError(f"{name}: the model can't choose {', '.join(sorted(strange))}")
         taken = {n for a in _ENTRIES[of].values() for n in (a.name, *a.aliases)} | {LIBRARY, "all"}
         if again := taken & {own, *aliases}:
             raise ValueError(f"{of} has an algorithm called {', '.join(sorted(again))} already")
@@ -356,6 +380,11 @@ def _values(written: str, text: str) -> Iterator[Value]:
         yield numbers if len(numbers) > 1 else numbers[0]
     else:
         raise UsageError(f"{text!r}: {written!r} is not a number, a list (3x4) or a range (1..8)")
+
+
+def spelled(name: str, value: Value) -> str:
+    """Return the spelling of a parameter and its value behind an algorithm's name."""
+    return f":{name}={format_value(value)}"
 
 
 def format_value(value: Value) -> str:

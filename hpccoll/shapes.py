@@ -192,6 +192,7 @@ power_of_two = Requirement(
     "a power-of-two number of ranks", lambda size: size == power_of_two_below(size)
 )
 even = Requirement("an even number of ranks", lambda size: size % 2 == 0 or size == 1)
+"""One rank, which sends nothing, counts as even."""
 
 
 def _factored(size: int, factors: tuple[int, ...] = ()) -> bool:

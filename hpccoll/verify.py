@@ -89,7 +89,7 @@ def execute(
         [choice.schedule(r, size, root, ordered) for r in range(size)],
         [_pieces(window, pieces) for window in held],
         grid,
-        clocks=choice.algorithm.clocked,
+        clocks=choice.algorithm.clocked and not ordered,  # what is sent on has none
         watcher=watcher,
     )
 
@@ -232,7 +232,7 @@ class Report:
     def line(self) -> str:
         """Return what was proven, or the first counterexample, in words."""
         entry = self.algorithm
-        name = f"{entry.collective.name:<15} {entry.name:<26}"
+        name = f"{entry.collective.name:<15} {entry.name:<28}"
         if self.failures:
             more = f" ({len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
             return f"{name} WRONG  {self.failures[0]}{more}"

@@ -40,10 +40,10 @@ draw
 regular
 trace
 verify listing plugins
-symbolic cost
+symbolic
 algorithms
 registry
-combinators collectives
+combinators collectives cost
 schedule partition shapes
 errors
 __init__

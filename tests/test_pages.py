@@ -7,7 +7,7 @@ import pytest
 
 import hpccoll
 from hpccoll.collectives import COLLECTIVES
-from hpccoll.cost import costs
+from hpccoll.listing import costs
 from hpccoll.pages import PICTURED, pages
 from hpccoll.registry import Choice, catalogue
 from hpccoll.shapes import Requirement

@@ -55,6 +55,46 @@ def test_label_leaves_defaults_out():
     assert choose("allreduce", "ring:segments=1")[0].label == "ring"
 
 
+# What the model chooses
+
+
+def test_the_model_chooses_what_is_not_given_and_keeps_what_is(entry):
+    free, few, many = Choice(entry), 8, 1 << 30
+    if not entry.chosen:
+        assert free.resolved(16, many) is free
+        return
+    least, most = free.resolved(16, few), free.resolved(16, many)
+    assert set(least.parameters) == set(most.parameters) == set(entry.chosen)
+    assert least.parameters != most.parameters
+    assert {**free.values, **least.parameters} == least.values
+    for choice in (least, most):
+        assert choose(entry.collective.name, choice.label)[0].values == choice.values
+        assert choice.resolved(16, few) is choice
+
+
+def test_a_parameter_that_the_model_else_chooses_is_always_spelled_out():
+    for segments in range(1, 5):
+        (choice,) = choose("bcast", f"chain:segments={segments}:fanout=1")
+        assert choice.label == f"chain:segments={segments}"
+        assert choice.resolved(9, 1 << 20).values == {"segments": segments, "fanout": 1}
+    assert choose("bcast", "chain:fanout=1")[0].label == "chain"
+
+
+def test_what_the_model_chooses_depends_on_what_is_given():
+    chosen = {
+        fanout: choose("bcast", f"chain:fanout={fanout}")[0].resolved(64, 1 << 24).parameters
+        for fanout in (1, 32)
+    }
+    assert all(parameters["fanout"] == fanout for fanout, parameters in chosen.items())
+    assert chosen[1]["segments"] != chosen[32]["segments"]
+
+
+@pytest.mark.parametrize("chosen", [("chunks",), ("segments",)])
+def test_the_model_chooses_only_parameters_that_are_there_and_that_it_knows(enter, chosen):
+    with pytest.raises(ValueError, match=rf"several: the model can't choose {chosen[0]}"):
+        algorithm("allreduce", rounds="0", sent="0", chosen=chosen, time="alpha")(several)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hpccoll.cost import costs
+from hpccoll.listing import costs
 from hpccoll.errors import UnsupportedError
 from hpccoll.export import arrows, columns, strips, svg
 from hpccoll.export.canvas import lines, width

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from hpccoll.cost import costs, letters
+from hpccoll.listing import costs, letters
 from hpccoll.export import arrows, strips
 from hpccoll.export.canvas import GREY, INK, JOINT, Canvas, lines, number, width
 from hpccoll.trace import COPIED, LEFT_OF_OWN, RIGHT_OF_OWN, Trace
