@@ -164,7 +164,7 @@ class _Binder:
         names = ranges(blocks)  # type: ignore[arg-type]
         if not names:
             return [names]
-        filled = [(part,) for part in names if self.places.count((part,))]
+        filled: list[Ranges] = [(part,) for part in names if self.places.count((part,))]
         if self.places.count(names) * self.message.itemsize > PACK_BYTES * len(filled):
             return filled
         return [names] if filled else []

@@ -131,7 +131,7 @@ class Pattern:
         if self.collective.contributors == OWNER:
             return self._contributed(start, stop)
         sources = self.collective.sources(rank, self.size, self.root, 0, 1)
-        if self.collective.contributors == ALL:
+        if self.collective.contributors == ALL and self.operator.commutative:
             result = self._values(self._design.result(self._base(start, stop)))
         else:
             inputs = (self.inputs(source, start, stop) for source in sources)

@@ -48,6 +48,8 @@ class Measurement:
     ----------
     label
         The algorithm with its parameters, as it is chosen on the command line.
+    parameters, chosen
+        The parameters' values, and the names of those that the model chose for this message.
     samples
         The slowest rank's times, in the order of the calls.
     first
@@ -89,6 +91,7 @@ class Measurement:
     mismatches: tuple[Mismatch | LeftEarly, ...]
     verdict: Verdict | None = None
     straggler: Straggler | None = None
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -101,6 +104,7 @@ class _Series:
     algorithm: str
     label: str
     parameters: dict[str, Value]
+    chosen: tuple[str, ...]
     call: Call
     first: float = 0.0
     late: int = 0
@@ -149,6 +153,7 @@ def _message(request: Request, size: int, root: int, ranks: int) -> Message:
         root,
         request.in_place,
         average=request.collective.reduces and request.operator.average,
+        ordered=request.ordered,
         counts=request.shares.counts(request.collective, count, ranks),
     )
 
@@ -171,7 +176,9 @@ class _Cell:
         self.touch = NOTHING
         if request.touch:
             self.touch = touched(ready.spaces, ready.place.in_place, request.cold)
-        self.series = [_Series(c.algorithm, c.label, c.parameters, c.call) for c in ready.calls]
+        self.series = [
+            _Series(c.algorithm, c.label, c.parameters, c.chosen, c.call) for c in ready.calls
+        ]
         self.canaries: list[tuple[float, float]] = []
         self.width = 0.0
         self.checked = False
@@ -201,6 +208,7 @@ class _Cell:
             algorithm=series.algorithm,
             label=series.label,
             parameters=series.parameters,
+            chosen=series.chosen,
             engine=series.call.engine,
             function=series.call.function,
             bytes=self.bytes,

@@ -33,7 +33,7 @@ class Places:
     def __init__(
         self, choice: Choice, rank: int, size: int, message: Message, rounds: Sequence[Round]
     ) -> None:
-        contract, blocks = choice.algorithm.collective, choice.algorithm.blocks(size)
+        contract, blocks = choice.algorithm.collective, choice.blocks(size)
         grid = choice.grid(size)
         self.partition = natural(contract, size, message).finer(grid)
         self.held, self.wanted = (

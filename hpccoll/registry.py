@@ -10,12 +10,14 @@ from typing import TypeVar
 
 from hpccoll.collectives import COLLECTIVES, Collective, collective
 from hpccoll.combinators import forward, rotate
+from hpccoll.cost import CANDIDATES, fastest
 from hpccoll.errors import UnsupportedError, UsageError, unknown
 from hpccoll.schedule import Rounds
 from hpccoll.shapes import Requirement
 
 Value = int | tuple[int, ...]
 Generator = TypeVar("Generator", bound=Callable[..., Rounds])
+Result = TypeVar("Result")
 
 LIBRARY = "library"
 """The name under which the MPI library's own collective is chosen."""
@@ -29,12 +31,25 @@ class Parameter:
     default: Value
     minimum: int
 
+    def read(self, value: Value) -> Value:
+        """Return a value as it was written in the parameter's shape: one number may be a list.
+
+        Raises
+        ------
+        UsageError
+            It has the wrong shape or is too small.
+        """
+        if isinstance(self.default, tuple) and not isinstance(value, tuple):
+            value = (value,)
+        self.check(value)
+        return value
+
     def check(self, value: Value) -> None:
         """Raise `UsageError` if `value` has the wrong shape or is too small."""
         if isinstance(value, tuple) != isinstance(self.default, tuple):
             shape = "a list such as 3x4" if isinstance(self.default, tuple) else "one number"
             raise UsageError(f"{self.name} takes {shape}, got {format_value(value)}")
-        least = min(value) if isinstance(value, tuple) else value
+        least = min(value, default=self.minimum) if isinstance(value, tuple) else value
         if least < self.minimum:
             raise UsageError(f"{self.name} must be at least {self.minimum}, got {least}")
 
@@ -47,8 +62,9 @@ class Algorithm:
     ----------
     generate
         ``(rank, size, **parameters)`` → the rank's rounds, for root 0.
-    blocks
-        Number of ranks → natural blocks of the vector; ``segments`` multiplies it.
+    natural
+        Number of ranks → natural blocks of the vector; ``segments`` multiplies it. Parameters that
+        it names as well are passed.
     rounds, messages, sent, reduced
         Closed forms (see `hpccoll.cost`): steps on the critical path, and per rank at most:
         messages sent, bytes sent, bytes reduced.
@@ -58,6 +74,10 @@ class Algorithm:
         Both ends of every message have the same clock, so that the schedule can be merged.
     same_bits
         Of a reduction whose result every rank gets: all get the same bits.
+    chosen
+        Parameters that, where they aren't given, get the values for which `time` is least.
+    time
+        Closed form of the seconds that the model expects (see `hpccoll.cost`).
     """
 
     collective: Collective
@@ -66,7 +86,7 @@ class Algorithm:
     summary: str
     source: str
     parameters: Mapping[str, Parameter]
-    blocks: Callable[[int], int]
+    natural: Callable[..., int]
     rounds: str
     messages: str
     sent: str
@@ -76,10 +96,24 @@ class Algorithm:
     clocked: bool = False
     same_bits: bool = True
     aliases: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
+    time: str = ""
 
-    def supports(self, size: int) -> bool:
-        """Tell whether the algorithm is defined for `size` ranks."""
-        return self.requires is None or self.requires.met(size)
+    def supports(self, size: int, values: Mapping[str, Value] | None = None) -> bool:
+        """Tell whether the algorithm is defined for `size` ranks (other `values` than default)."""
+        return self.requires is None or self._applied(self.requires.met, size, values)
+
+    def blocks(self, size: int, values: Mapping[str, Value] | None = None) -> int:
+        """Return the number of natural blocks on `size` ranks; `values` as in `supports`."""
+        return self._applied(self.natural, size, values)
+
+    def _applied(
+        self, function: Callable[..., Result], size: int, values: Mapping[str, Value] | None
+    ) -> Result:
+        """Call a function of the number of ranks with those parameters that it names as well."""
+        given = {p.name: p.default for p in self.parameters.values()} | dict(values or {})
+        names = list(inspect.signature(function).parameters)[1:]
+        return function(size, **{name: given[name] for name in names if name in given})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +126,33 @@ class Choice:
     @property
     def label(self) -> str:
         """Return the spelling that chooses this, defaults left out: ``ring:segments=4``."""
-        given = (
-            f":{name}={format_value(value)}"
+        return self.algorithm.name + "".join(
+            spelled(name, value)
             for name, value in sorted(self.parameters.items())
-            if value != self.algorithm.parameters[name].default
+            if name in self.algorithm.chosen or value != self.algorithm.parameters[name].default
         )
-        return self.algorithm.name + "".join(given)
+
+    def resolved(self, size: int, n: int) -> "Choice":
+        """Return the choice with what the model chooses for a vector of `n` bytes on `size` ranks.
+
+        Without a message (to draw or to prove a schedule) these parameters have their defaults.
+        """
+        entry = self.algorithm
+        free = [name for name in entry.chosen if name not in self.parameters]
+        if not free:
+            return self
+        chosen = fastest(entry.time, size, n, free, self.values)
+        return Choice(entry, {**self.parameters, **chosen})
+
+    def blocks(self, size: int) -> int:
+        """Return the number of natural blocks on `size` ranks."""
+        return self.algorithm.blocks(size, self.parameters)
 
     def grid(self, size: int) -> int:
         """Return the number of blocks that the schedule names on `size` ranks."""
         segments = self.values.get("segments", 1)
         assert isinstance(segments, int)
-        return self.algorithm.blocks(size) * segments
+        return self.blocks(size) * segments
 
     def vector(self, size: int) -> int:
         """Return the number of blocks of one rank's vector, whose bytes are the size."""
@@ -142,18 +191,22 @@ class Choice:
             return forward(generate, root, self.grid(size))(rank, size)
         return rotate(generate, root, self.grid(size) if collective.irregular else None)(rank, size)
 
+    def supports(self, size: int) -> bool:
+        """Tell whether the algorithm with these parameters is defined for `size` ranks."""
+        return self.algorithm.supports(size, self.parameters)
+
     def check(self, size: int) -> None:
         """Raise `UnsupportedError` if the algorithm isn't defined for `size` ranks."""
         entry = self.algorithm
-        if entry.supports(size):
+        if self.supports(size):
             return
         assert entry.requires is not None
         others = [a.name for a in catalogue(entry.collective.name) if a.supports(size)]
-        fewer = max((s for s in range(1, size) if entry.supports(s)), default=None)
+        fewer = max((s for s in range(1, size) if self.supports(s)), default=None)
         remedies = [f"--algorithm {' or '.join(others)}"] if others else []
         remedies += [f"{fewer} rank{'s' if fewer > 1 else ''}"] if fewer else []
         remedy = f"; use {', or '.join(remedies)}" if remedies else ""
-        raise UnsupportedError(f"{entry.name} needs {entry.requires.sentence}, got {size}{remedy}")
+        raise UnsupportedError(f"{self.label} needs {entry.requires.sentence}, got {size}{remedy}")
 
 
 _ENTRIES: dict[str, dict[str, Algorithm]] = {name: {} for name in COLLECTIVES}
@@ -162,17 +215,20 @@ _ENTRIES: dict[str, dict[str, Algorithm]] = {name: {} for name in COLLECTIVES}
 def algorithm(
     of: str,
     *,
+    name: str | None = None,
     rounds: str,
     sent: str,
     messages: str | None = None,
     reduced: str = "0",
-    blocks: int | Callable[[int], int] | None = None,
+    blocks: int | Callable[..., int] | None = None,
     minimum: Mapping[str, int] | None = None,
     requires: Requirement | None = None,
     commutative: bool = False,
     clocked: bool = False,
     same_bits: bool = True,
     aliases: tuple[str, ...] = (),
+    chosen: tuple[str, ...] = (),
+    time: str = "",
 ) -> Callable[[Generator], Generator]:
     """Enter a generator ``(rank, size, **parameters)`` of rounds into the catalogue.
 
@@ -180,29 +236,31 @@ def algorithm(
     ----------
     of
         Name of the collective.
+    name
+        Name of the algorithm; default: the function's.
     messages
         Closed form; default: as many as rounds.
     blocks
-        Natural blocks, as a number or a function of the number of ranks; default: those that the
-        caller of the collective sees.
+        Natural blocks, as a number or a function of the number of ranks (and of parameters that it
+        names); default: those that the caller of the collective sees.
     minimum
         Least value of a parameter; default 1.
 
-    The other parameters are attributes of `Algorithm`. The function's name becomes the algorithm's,
-    its keyword parameters the tunables, its docstring's first line and References what is printed.
+    The other parameters are attributes of `Algorithm`. The function's keyword parameters become the
+    tunables, its docstring's first line and References what is printed.
     """
 
     def enter(generate: Generator) -> Generator:
         summary, source = _describe(generate)
-        name = generate.__name__.replace("_", "-")
+        own = name or generate.__name__.replace("_", "-")
         entry = Algorithm(
             collective(of),
-            name,
+            own,
             generate,
             summary,
             source,
             parameters=_parameters(generate, minimum or {}),
-            blocks=_natural(blocks, collective(of)),
+            natural=_natural(blocks, collective(of)),
             rounds=rounds,
             messages=rounds if messages is None else messages,
             sent=sent,
@@ -212,17 +270,21 @@ def algorithm(
             clocked=clocked,
             same_bits=same_bits,
             aliases=aliases,
+            chosen=chosen,
+            time=time,
         )
+        if strange := set(chosen) - (entry.parameters.keys() & CANDIDATES.keys()):
+            raise ValueError(f"{name}: the model can't choose {', '.join(sorted(strange))}")
         taken = {n for a in _ENTRIES[of].values() for n in (a.name, *a.aliases)} | {LIBRARY, "all"}
-        if again := taken & {name, *aliases}:
+        if again := taken & {own, *aliases}:
             raise ValueError(f"{of} has an algorithm called {', '.join(sorted(again))} already")
-        _ENTRIES[of][name] = entry
+        _ENTRIES[of][own] = entry
         return generate
 
     return enter
 
 
-def _natural(blocks: int | Callable[[int], int] | None, of: Collective) -> Callable[[int], int]:
+def _natural(blocks: int | Callable[..., int] | None, of: Collective) -> Callable[..., int]:
     if blocks is None:
         return of.natural
     return (lambda size: blocks) if isinstance(blocks, int) else blocks
@@ -276,7 +338,7 @@ def choose(of: str, text: str) -> list[Choice]:
     """Return the choices that ``name[:key=value[:key=value]]`` spells, ranges expanded.
 
     A value is a number, a list such as ``3x4``, a range such as ``1..8`` (every number) or a range
-    with a factor such as ``1..32*2``.
+    with a factor such as ``1..32*2``; where a list is asked, ``auto`` leaves it to the algorithm.
 
     Raises
     ------
@@ -294,9 +356,7 @@ def choose(of: str, text: str) -> list[Choice]:
             if not entry.parameters:
                 raise UsageError(f"{text!r}: {entry.name} has no parameters, got {key!r}")
             raise UsageError(f"{text!r}: " + unknown("parameter", key, entry.parameters))
-        values = list(_values(written, text))
-        for value in values:
-            entry.parameters[key].check(value)
+        values = [entry.parameters[key].read(value) for value in _values(written, text)]
         if key in combinations[0]:
             raise UsageError(f"{text!r}: {key} is given twice; write a range, such as {key}=1..4")
         combinations = [old | {key: value} for old in combinations for value in values]
@@ -311,6 +371,8 @@ def _values(written: str, text: str) -> Iterator[Value]:
         while value <= last:
             yield value
             value = value * factor if found[3] else value + 1
+    elif written == format_value(()):
+        yield ()
     elif re.fullmatch(r"\d+(x\d+)*", written):
         numbers = tuple(map(int, written.split("x")))
         yield numbers if len(numbers) > 1 else numbers[0]
@@ -318,9 +380,14 @@ def _values(written: str, text: str) -> Iterator[Value]:
         raise UsageError(f"{text!r}: {written!r} is not a number, a list (3x4) or a range (1..8)")
 
 
+def spelled(name: str, value: Value) -> str:
+    """Return the spelling of a parameter and its value behind an algorithm's name."""
+    return f":{name}={format_value(value)}"
+
+
 def format_value(value: Value) -> str:
-    """Return the spelling of a parameter's value."""
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    """Return the spelling of a parameter's value; an empty list leaves it to the algorithm."""
+    return "x".join(map(str, value)) or "auto" if isinstance(value, tuple) else str(value)
 
 
 def named(text: str, of: str | None = None) -> list[Choice]:

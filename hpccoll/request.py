@@ -115,6 +115,7 @@ class Request:
         for choice in self.choices:
             try:
                 choice.check(size)
+                self._check_order(choice)
             except UnsupportedError as error:
                 if not self.every:
                     raise
@@ -122,6 +123,21 @@ class Request:
             else:
                 able.append(choice)
         return tuple(able), reasons
+
+    def _check_order(self, choice: Choice) -> None:
+        """Raise `UnsupportedError` if the algorithm needs a commutative operator, and it isn't."""
+        if not self.ordered or not choice.algorithm.commutative:
+            return
+        able = [a.name for a in catalogue(self.collective.name) if not a.commutative]
+        raise UnsupportedError(
+            f"{choice.algorithm.name} reduces in another order than that of the ranks, and "
+            f"{self.operator.name} isn't commutative; use --algorithm {' or '.join(able)}"
+        )
+
+    @property
+    def ordered(self) -> bool:
+        """Tell whether operands must be kept in the order of the ranks."""
+        return self.collective.reduces and not self.operator.commutative
 
 
 def algorithms(of: Collective, text: str) -> tuple[tuple[Choice, ...], bool]:
@@ -198,7 +214,7 @@ def build(
     max_bytes: str | None,
     factor: int | None,
     size_list: str | None,
-    dtype: str,
+    dtype: str | None,
     op: str,
     root_text: str,
     no_check: bool,
@@ -219,11 +235,13 @@ def build(
     choices, every = algorithms(of, algorithm)
     if no_library and LIBRARY in algorithm.split(","):
         raise UsageError("--no-library leaves out the library that --algorithm names")
-    element = datatypes.dtype(dtype)
+    element = datatypes.dtype(dtype or default_type(op if of.reduces else "sum"))
     if rest.get("in_place") and not of.moves_data:
         raise UsageError(f"{of.name} has no buffers; leave out --in-place")
     if rest.get("accumulate") == "float32" and element.name not in ("float16", "bfloat16"):
-        raise UsageError(f"--accumulate float32 is for float16 and bfloat16, not for {dtype}")
+        raise UsageError(
+            f"--accumulate float32 is for float16 and bfloat16, not for {element.name}"
+        )
     if rest.get("accumulate") == "float32" and not of.reduces:
         raise UsageError(f"--accumulate is for reductions; {of.name} reduces nothing")
     return Request(
@@ -241,6 +259,11 @@ def build(
         shares=irregular.parse(counts, of),
         **rest,
     )
+
+
+def default_type(op: str) -> str:
+    """Return the element type where none is given: the operator's only one, or float32."""
+    return (*datatypes.operator(op).only, "float32")[0]
 
 
 def _sizes(

@@ -108,6 +108,7 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
     return {
         "type": "measurement",
         **_cell(request, world, measured.algorithm, measured.parameters, measured.message),
+        "chosen_by_model": list(measured.chosen),
         "engine": measured.engine,
         "function": measured.function,
         "accumulate": request.accumulate,
@@ -229,7 +230,8 @@ def to_json(record: Record) -> str:
 
 
 CSV_COLUMNS = (
-    *("type", "collective", "algorithm", "parameters", "ranks", "nodes", "bytes", "count", "dtype"),
+    *("type", "collective", "algorithm", "parameters", "chosen_by_model", "ranks", "nodes"),
+    *("bytes", "count", "dtype"),
     *("op", "root", "in_place", "engine", "function", "repetitions", "warmup", "stopped_by"),
     *("first_us", "min_us", "p50_us", "mean_us", "p90_us", "p99_us", "max_us", "ci_low_us"),
     *("ci_high_us", "algbw_GBps", "busbw_GBps", "check", "mismatches", "reason"),
@@ -243,6 +245,7 @@ def to_csv(record: Record) -> str:
     cells["parameters"] = ":".join(
         f"{name}={format_value(value)}" for name, value in record["parameters"].items()
     )
+    cells["chosen_by_model"] = ":".join(record.get("chosen_by_model", ()))
     cells["mismatches"] = "; ".join(record.get("mismatches", ()))
     return csv_line([cells.get(name) for name in CSV_COLUMNS])
 

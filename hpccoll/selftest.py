@@ -7,7 +7,7 @@ check must find each; undamaged it must find none.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,10 @@ from hpccoll.buffers import allocate
 from hpccoll.check import Pattern
 from hpccoll.clock import now
 from hpccoll.collectives import COLLECTIVES, ROOT, UP_TO, Collective
-from hpccoll.datatypes import DTYPES, OPERATORS, dtype, kind
+from hpccoll.datatypes import DTYPES, OPERATORS, dtype
 from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UsageError
 from hpccoll.faults import ALONE, FAULTS, Victim
-from hpccoll.layout import Message
 from hpccoll.registry import Choice, catalogue
 from hpccoll.watchdog import Watchdog
 
@@ -180,7 +179,7 @@ def _cases(size: int, report: Report) -> Iterator[tuple[Pattern, Choice]]:
     }
     calls = product(_collectives(size), list(_types(report)), OPERATORS.values())
     for number, (collective, of, operator) in enumerate(calls):
-        if kind(of) not in operator.kinds or not (collective.reduces or operator.name == "sum"):
+        if not operator.defined_for(of) or not (collective.reduces or operator.name == "sum"):
             continue
         if operator.average and not collective.averages:
             continue
@@ -188,7 +187,8 @@ def _cases(size: int, report: Report) -> Iterator[tuple[Pattern, Choice]]:
         natural = collective.natural(size)
         blocks = max(len(collective.wanted(rank, size, root, natural)) for rank in range(size))
         count = SHARE * size * natural // max(blocks, 1) // collective.vectors(size)
-        choices = able[collective.name]
+        ordered = collective.reduces and not operator.commutative
+        choices = [c for c in able[collective.name] if not (ordered and c.algorithm.commutative)]
         pattern = Pattern(collective, of, operator, size, count, root, seed=number)
         yield pattern, choices[number % len(choices)]
 
@@ -206,7 +206,8 @@ def _victim(pattern: Pattern, number: int) -> int:
 def _call(pattern: Pattern, choice: Choice, comm: "MPI.Comm", watchdog: Watchdog) -> Victim:
     """Make a call; every rank is a victim that could be."""
     average = pattern.operator.average and pattern.collective.reduces
-    message = Message(pattern.count, pattern.dtype.itemsize, pattern.root, average=average)
+    ordered = pattern.collective.reduces and not pattern.operator.commutative
+    message = replace(pattern.message, average=average, ordered=ordered)
     plan = bind(choice, comm.rank, comm.size, message)
     spaces = allocate(plan.layout, plan.scratch, pattern.dtype)
     pattern.fill(comm.rank, plan.layout, spaces)

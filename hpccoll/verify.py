@@ -10,7 +10,8 @@ from hpccoll.cost import evaluate
 from hpccoll.errors import VerificationError
 from hpccoll.registry import Algorithm, Choice, Value
 from hpccoll.schedule import Round, Rounds, Send
-from hpccoll.symbolic import Counts, Execution
+from hpccoll.shapes import factorizations
+from hpccoll.symbolic import Counts, Execution, Watcher
 
 VARIED_UP_TO = 16
 """Parameters other than the defaults are proven up to this number of ranks."""
@@ -42,11 +43,11 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     """
     entry = choice.algorithm
     try:
-        execution = _execute(choice, size, root, ordered=False)
+        execution = execute(choice, size, root)
         _check_result(execution, choice, size, root, ordered=False)
         _check_cost(execution.counts, choice, size)
         if root and entry.collective.reduces and not entry.commutative:
-            forwarded = _execute(choice, size, root, ordered=True)
+            forwarded = execute(choice, size, root, ordered=True)
             _check_result(forwarded, choice, size, root, ordered=True)
     except VerificationError as error:
         where = f", root {root}" if entry.collective.rooted else ""
@@ -56,8 +57,30 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     return Proof(choice, size, root, execution.counts)
 
 
-def _execute(choice: Choice, size: int, root: int, ordered: bool) -> Execution:
-    contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
+def execute(
+    choice: Choice,
+    size: int,
+    root: int = 0,
+    watcher: Watcher | None = None,
+    ordered: bool = False,
+) -> Execution:
+    """Execute the schedules of all ranks symbolically, from what the contract lets them hold.
+
+    Parameters
+    ----------
+    watcher
+        Is told of every message and every round.
+    ordered
+        Keep the operands in the order of the ranks (see `Choice.schedule`).
+
+    Raises
+    ------
+    VerificationError
+        The schedules can't be executed; the message is the counterexample.
+    UnsupportedError
+        The algorithm isn't defined for `size` ranks.
+    """
+    contract, natural = choice.algorithm.collective, choice.blocks(size)
     _check_blocks(contract, size, root, natural)
     grid = choice.grid(size)
     pieces = grid // natural
@@ -66,7 +89,8 @@ def _execute(choice: Choice, size: int, root: int, ordered: bool) -> Execution:
         [choice.schedule(r, size, root, ordered) for r in range(size)],
         [_pieces(window, pieces) for window in held],
         grid,
-        clocks=choice.algorithm.clocked,
+        clocks=choice.algorithm.clocked and not ordered,  # what is sent on has none
+        watcher=watcher,
     )
 
 
@@ -89,7 +113,7 @@ def _check_result(
     execution: Execution, choice: Choice, size: int, root: int, ordered: bool
 ) -> None:
     entry, terms = choice.algorithm, execution.terms
-    contract, natural = entry.collective, entry.blocks(size)
+    contract, natural = entry.collective, choice.blocks(size)
     pieces = choice.grid(size) // natural
     first: dict[int, int] = {}
     for rank in range(size):
@@ -174,11 +198,13 @@ def variants(entry: Algorithm, size: int) -> list[Choice]:
         return [default]
     spreads: list[list[tuple[str, Value]]] = []
     for parameter in entry.parameters.values():
-        numbers = not isinstance(parameter.default, tuple)
-        others = [parameter.minimum + step for step in (0, 1, 2, 6)] if numbers else []
+        others: Iterable[Value] = [parameter.minimum + step for step in (0, 1, 2, 6)]
+        if isinstance(parameter.default, tuple):
+            others = factorizations(size)
         values = [parameter.default, *(o for o in others if o != parameter.default)]
         spreads.append([(parameter.name, value) for value in values])
-    return [Choice(entry, dict(values)) for values in product(*spreads)]
+    choices = [Choice(entry, dict(values)) for values in product(*spreads)]
+    return [choice for choice in choices if choice.supports(size)]
 
 
 def obligations(entry: Algorithm, sizes: Iterable[int]) -> Iterator[tuple[Choice, int, int]]:
@@ -206,7 +232,7 @@ class Report:
     def line(self) -> str:
         """Return what was proven, or the first counterexample, in words."""
         entry = self.algorithm
-        name = f"{entry.collective.name:<15} {entry.name:<19}"
+        name = f"{entry.collective.name:<15} {entry.name:<28}"
         if self.failures:
             more = f" ({len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
             return f"{name} WRONG  {self.failures[0]}{more}"

@@ -90,4 +90,3 @@ def run_in_loopback(
 def call():
     """Return `run_in_loopback`."""
     return run_in_loopback
-

@@ -14,7 +14,6 @@ from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region
 from hpccoll.plan import Copy, PostRecv, PostSend, Wait
 from hpccoll.registry import Choice, find
 
-
 SIZES = (*range(1, 10), 12, 16, 17, 31, 33, 64)
 FEW = (1, 2, 3, 4, 5, 8, 9)
 

@@ -1,37 +1,29 @@
 """Alltoall: every rank has a block for every rank; block s*p + d goes from rank s to rank d."""
 
+from hpccoll.algorithms.knomial import CHILDREN
 from hpccoll.registry import algorithm
 from hpccoll.schedule import Action, Recv, Round, Rounds, Send
 from hpccoll.shapes import power_of_two_below
 
 
-@algorithm("alltoall", rounds="1*(p>1)", messages="p-1", sent="n*(p-1)/p")
-def linear(rank: int, size: int) -> Rounds:
-    """Exchange blocks with all ranks at once.
+@algorithm(
+    "alltoall",
+    aliases=("scattered", "linear-sync"),
+    minimum={"window": 0},
+    rounds="ceil((p-1)/window) if window else 1*(p>1)",
+    messages="p-1",
+    sent="n*(p-1)/p",
+)
+def linear(rank: int, size: int, window: int = 0) -> Rounds:
+    """Exchange blocks with all other ranks, with `window` of them per round (0: all at once).
 
     References
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    return linear_windowed(rank, size, size)
-
-
-@algorithm(
-    "alltoall",
-    aliases=("scattered", "linear-sync"),
-    rounds="ceil((p-1)/window)",
-    messages="p-1",
-    sent="n*(p-1)/p",
-)
-def linear_windowed(rank: int, size: int, window: int = 8) -> Rounds:
-    """Exchange blocks with the ranks at the next distances, a window of them at a time.
-
-    References
-    ----------
-    MPICH, MPIR_Alltoall_intra_scattered; Open MPI, coll/tuned, alltoall algorithm 4 (linear_sync).
-    """
-    for first in range(1, size, window):
-        shifts = range(first, min(first + window, size))
+    width = window or size
+    for first in range(1, size, width):
+        shifts = range(first, min(first + width, size))
         peers = [((rank + shift) % size, (rank - shift) % size) for shift in shifts]
         yield Round(
             *(Send(to, rank * size + to) for to, _ in peers),
@@ -84,7 +76,7 @@ def pairwise_replace(rank: int, size: int) -> Rounds:
     "alltoall",
     minimum={"radix": 2},
     rounds="Lk",
-    messages="(k-1)*(Lk-1) + ceil(p/k**(Lk-1)) - 1 if p>1 else 0",
+    messages=f"{CHILDREN} if p>1 else 0",
     sent="n*D/p",
 )
 def bruck(rank: int, size: int, radix: int = 2) -> Rounds:

@@ -1,7 +1,6 @@
 """Barrier: no rank leaves before all have come. Messages are signals, which name no block."""
 
-from hpccoll.algorithms.gather import ascend
-from hpccoll.algorithms.scatter import descend
+from hpccoll.algorithms import knomial
 from hpccoll.combinators import fold
 from hpccoll.registry import algorithm
 from hpccoll.schedule import Recv, Round, Rounds, Send
@@ -64,7 +63,7 @@ def recursive_doubling(rank: int, size: int) -> Rounds:
     aliases=("bruck",),
     minimum={"radix": 2},
     rounds="Lk",
-    messages="(k-1)*(Lk-1) + ceil(p/k**(Lk-1)) - 1 if p>1 else 0",
+    messages=f"{knomial.CHILDREN} if p>1 else 0",
     sent="0",
 )
 def dissemination(rank: int, size: int, radix: int = 2) -> Rounds:
@@ -89,7 +88,7 @@ def dissemination(rank: int, size: int, radix: int = 2) -> Rounds:
     "barrier",
     minimum={"radix": 2},
     rounds="2*Lk",
-    messages="(k-1)*(Lk-1) + ceil(p/k**(Lk-1)) - 1 if p>1 else 0",
+    messages=f"{knomial.CHILDREN} if p>1 else 0",
     sent="0",
 )
 def tree(rank: int, size: int, radix: int = 2) -> Rounds:
@@ -99,5 +98,5 @@ def tree(rank: int, size: int, radix: int = 2) -> Rounds:
     ----------
     Mellor-Crummey, Scott, ACM TOCS 9(1), 1991, doi:10.1145/103727.103729.
     """
-    yield from ascend(rank, size, radix, lambda child: ())
-    yield from descend(rank, size, radix, lambda child: ())
+    yield from knomial.up(rank, size, radix, lambda _: ())
+    yield from knomial.down(rank, size, radix, lambda _: ())

@@ -31,12 +31,14 @@ RECEIVED = 2
     aliases=("chain",),
     blocks=1,
     clocked=True,
+    chosen=("segments",),
+    time="(p-2+S)*(alpha + n*beta/S)",
     rounds="(p-2+S)*(p>1)",
     messages="S*(p>1)",
     sent="n*(p>1)",
     reduced="n*(p>2)",
 )
-def linear(rank: int, size: int, segments: int = 1) -> Rounds:
+def linear(rank: int, size: int, segments: int = 3) -> Rounds:
     """Pass the sum of all ranks before on to the next rank, segment by segment.
 
     References

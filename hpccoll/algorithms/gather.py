@@ -1,28 +1,22 @@
 """Gather to root 0 (the registry rotates to other roots)."""
 
-from collections.abc import Callable
-
-from hpccoll.algorithms.bine import bine_tree
+from hpccoll.algorithms import knomial as knomial_tree
+from hpccoll.algorithms import scatter
+from hpccoll.combinators import reverse
 from hpccoll.registry import algorithm
-from hpccoll.schedule import Blocks, Recv, Round, Rounds, Send
-from hpccoll.shapes import ceil_log, even, knomial_subtree
+from hpccoll.schedule import Recv, Round, Rounds, Send
+from hpccoll.shapes import even
 
 
-@algorithm("gather", rounds="1*(p>1)", messages="1*(p>1)", sent="n/p*(p>1)")
-def linear(rank: int, size: int) -> Rounds:
-    """Send every block straight to the root, all at once.
-
-    References
-    ----------
-    Chan, Heimlich, Purkayastha, van de Geijn, Concurrency and Computation 19(13), 2007,
-    doi:10.1002/cpe.1206.
-    """
-    return linear_windowed(rank, size, size)
-
-
-@algorithm("gather", rounds="ceil((p-1)/window)", messages="1*(p>1)", sent="n/p*(p>1)")
-def linear_windowed(rank: int, size: int, window: int = 8) -> Rounds:
-    """Send every block straight to the root, which receives a window of them at a time.
+@algorithm(
+    "gather",
+    minimum={"window": 0},
+    rounds="ceil((p-1)/window) if window else 1*(p>1)",
+    messages="1*(p>1)",
+    sent="n/p*(p>1)",
+)
+def linear(rank: int, size: int, window: int = 0) -> Rounds:
+    """Send every block straight to the root, which receives `window` per round (0: all at once).
 
     References
     ----------
@@ -32,8 +26,9 @@ def linear_windowed(rank: int, size: int, window: int = 8) -> Rounds:
     if rank:
         yield Round(Send(0, rank))
         return
-    for first in range(1, size, window):
-        yield Round(*(Recv(peer, peer) for peer in range(first, min(first + window, size))))
+    width = window or size
+    for first in range(1, size, width):
+        yield Round(*(Recv(peer, peer) for peer in range(first, min(first + width, size))))
 
 
 @algorithm(
@@ -70,18 +65,6 @@ def linear_sync(rank: int, size: int, segments: int = 8) -> Rounds:
         yield Round(*late)
 
 
-def ascend(rank: int, size: int, radix: int, blocks: Callable[[int], Blocks]) -> Rounds:
-    """Hand ``blocks(child)`` up a k-nomial tree, the nearest children first."""
-    for level in range(ceil_log(size, radix)):
-        distance = radix**level
-        if digit := rank // distance % radix:
-            yield Round(Send(rank - digit * distance, blocks(rank)))
-            return
-        children = range(rank + distance, min(rank + radix * distance, size), distance)
-        if children:
-            yield Round(*(Recv(child, blocks(child)) for child in children))
-
-
 @algorithm("gather", rounds="L", messages="1*(p>1)", sent="n*max(P/2, e)/p*(p>1)")
 def binomial(rank: int, size: int) -> Rounds:
     """Gather subtrees of ranks up a binomial tree.
@@ -90,15 +73,17 @@ def binomial(rank: int, size: int) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    return ascend(rank, size, 2, lambda child: knomial_subtree(child, size, 2))
+    return knomial_tree.gather(rank, size, 2)
 
 
 @algorithm(
     "gather",
     minimum={"radix": 2},
+    chosen=("radix",),
+    time="Lk*(alpha + (k-2)*o) + n*(p-1)/p*beta",
     rounds="Lk",
     messages="1*(p>1)",
-    sent="n*max(min(p - k**(Lk-1), k**(Lk-1)), k**(Lk-2))/p*(p>1)",
+    sent=f"n*{knomial_tree.LARGEST}/p*(p>1)",
 )
 def knomial(rank: int, size: int, radix: int = 4) -> Rounds:
     """Gather subtrees of ranks up a k-nomial tree, of radix - 1 children at once.
@@ -107,7 +92,7 @@ def knomial(rank: int, size: int, radix: int = 4) -> Rounds:
     ----------
     Wilkins et al., IEEE Cluster 2023, doi:10.1109/CLUSTER52292.2023.00013.
     """
-    return ascend(rank, size, radix, lambda child: knomial_subtree(child, size, radix))
+    return knomial_tree.gather(rank, size, radix)
 
 
 @algorithm("gather", requires=even, rounds="L", messages="1*(p>1)", sent="n/2*(p>1)")
@@ -119,8 +104,4 @@ def bine(rank: int, size: int) -> Rounds:
     De Sensi, Pasqualoni, Piarulli, Bonato, Ba, Turisini, Domke, Hoefler, SC 2025,
     doi:10.1145/3712285.3759835.
     """
-    tree = bine_tree(size)
-    for child in reversed(tree.children[rank]):
-        yield Round(Recv(child, tree.below[child]))
-    if rank:
-        yield Round(Send(tree.parent[rank], tree.below[rank]))
+    return reverse(scatter.bine(rank, size), Recv)

@@ -9,12 +9,14 @@ from hpccoll.schedule import LEFT, Combine, Round, Rounds, Send
     aliases=("chain",),
     blocks=1,
     clocked=True,
+    chosen=("segments",),
+    time="(p-2+S)*(alpha + n*beta/S)",
     rounds="(p-2+S)*(p>1)",
     messages="S*(p>1)",
     sent="n*(p>1)",
     reduced="n*(p>1)",
 )
-def linear(rank: int, size: int, segments: int = 1) -> Rounds:
+def linear(rank: int, size: int, segments: int = 3) -> Rounds:
     """Pass the sum of all ranks up to one on to the next rank, segment by segment.
 
     References

@@ -1,28 +1,21 @@
 """Scatter from root 0 (the registry rotates to other roots)."""
 
-from collections.abc import Callable
-
-from hpccoll.algorithms.bine import bine_tree
+from hpccoll.algorithms import knomial as knomial_tree
+from hpccoll.algorithms import trees
 from hpccoll.registry import algorithm
-from hpccoll.schedule import Blocks, Recv, Round, Rounds, Send
-from hpccoll.shapes import ceil_log, even, knomial_subtree
+from hpccoll.schedule import Recv, Round, Rounds, Send
+from hpccoll.shapes import even
 
 
-@algorithm("scatter", rounds="1*(p>1)", messages="p-1", sent="n*(p-1)/p")
-def linear(rank: int, size: int) -> Rounds:
-    """Send every block straight from the root, all at once.
-
-    References
-    ----------
-    Chan, Heimlich, Purkayastha, van de Geijn, Concurrency and Computation 19(13), 2007,
-    doi:10.1002/cpe.1206.
-    """
-    return linear_windowed(rank, size, size)
-
-
-@algorithm("scatter", rounds="ceil((p-1)/window)", messages="p-1", sent="n*(p-1)/p")
-def linear_windowed(rank: int, size: int, window: int = 8) -> Rounds:
-    """Send every block straight from the root, a window of them at a time.
+@algorithm(
+    "scatter",
+    minimum={"window": 0},
+    rounds="ceil((p-1)/window) if window else 1*(p>1)",
+    messages="p-1",
+    sent="n*(p-1)/p",
+)
+def linear(rank: int, size: int, window: int = 0) -> Rounds:
+    """Send every block straight from the root, `window` of them per round (0: all at once).
 
     References
     ----------
@@ -32,22 +25,9 @@ def linear_windowed(rank: int, size: int, window: int = 8) -> Rounds:
     if rank:
         yield Round(Recv(0, rank))
         return
-    for first in range(1, size, window):
-        yield Round(*(Send(peer, peer) for peer in range(first, min(first + window, size))))
-
-
-def descend(rank: int, size: int, radix: int, blocks: Callable[[int], Blocks]) -> Rounds:
-    """Hand ``blocks(child)`` down a k-nomial tree, the farthest children first."""
-    for level in reversed(range(ceil_log(size, radix))):
-        distance = radix**level
-        if rank % distance:
-            continue
-        if digit := rank // distance % radix:
-            yield Round(Recv(rank - digit * distance, blocks(rank)))
-            continue
-        children = range(rank + distance, min(rank + radix * distance, size), distance)
-        if children:
-            yield Round(*(Send(child, blocks(child)) for child in children))
+    width = window or size
+    for first in range(1, size, width):
+        yield Round(*(Send(peer, peer) for peer in range(first, min(first + width, size))))
 
 
 @algorithm("scatter", rounds="L", sent="n*(p-1)/p")
@@ -58,14 +38,16 @@ def binomial(rank: int, size: int) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    return descend(rank, size, 2, lambda child: knomial_subtree(child, size, 2))
+    return knomial_tree.scatter(rank, size, 2)
 
 
 @algorithm(
     "scatter",
     minimum={"radix": 2},
+    chosen=("radix",),
+    time="Lk*(alpha + (k-2)*o) + n*(p-1)/p*beta",
     rounds="Lk",
-    messages="(k-1)*(Lk-1) + ceil(p/k**(Lk-1)) - 1 if p>1 else 0",
+    messages=f"{knomial_tree.CHILDREN} if p>1 else 0",
     sent="n*(p-1)/p",
 )
 def knomial(rank: int, size: int, radix: int = 4) -> Rounds:
@@ -75,7 +57,7 @@ def knomial(rank: int, size: int, radix: int = 4) -> Rounds:
     ----------
     Wilkins et al., IEEE Cluster 2023, doi:10.1109/CLUSTER52292.2023.00013.
     """
-    return descend(rank, size, radix, lambda child: knomial_subtree(child, size, radix))
+    return knomial_tree.scatter(rank, size, radix)
 
 
 @algorithm(
@@ -93,8 +75,4 @@ def bine(rank: int, size: int) -> Rounds:
     De Sensi, Pasqualoni, Piarulli, Bonato, Ba, Turisini, Domke, Hoefler, SC 2025,
     doi:10.1145/3712285.3759835.
     """
-    tree = bine_tree(size)
-    if rank:
-        yield Round(Recv(tree.parent[rank], tree.below[rank]))
-    for child in tree.children[rank]:
-        yield Round(Send(child, tree.below[child]))
+    return trees.bine(rank, size, trees.bine_tree(size).below.__getitem__)

@@ -1,13 +1,17 @@
 """The library engine: the MPI library's own collectives, called as an application would."""
 
+import ctypes
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpccoll.collectives import Collective
 from hpccoll.datatypes import Array, Operator, divide
+from hpccoll.errors import EngineError
 from hpccoll.layout import INPUT, OUTPUT, Layout, Message, natural
 from hpccoll.partition import Window
 
@@ -101,6 +105,36 @@ def in_place_argument(collective: Collective, place: Layout) -> str | None:
     return "receive" if collective.stays else "send"
 
 
+@cache
+def mpi_operator(operator: Operator, function: int | None = None) -> "MPI.Op":
+    """Return the operator as the library knows it, made for it where MPI has none.
+
+    Parameters
+    ----------
+    function
+        Address of a C function that does what an ``MPI_User_function`` does; default: in Python.
+    """
+    from mpi4py import MPI
+
+    if operator.mpi is not None:
+        found: MPI.Op = getattr(MPI, operator.mpi)
+        return found
+    if function is None:
+        return MPI.Op.Create(partial(_reduce_bytes, operator), commute=operator.commutative)
+    loaded = ctypes.CDLL(MPI.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    made = MPI.Op()
+    address = ctypes.c_void_p(MPI._addressof(made))
+    if loaded.MPI_Op_create(ctypes.c_void_p(function), int(operator.commutative), address):
+        raise EngineError(f"MPI_Op_create failed for {operator.name}")
+    return made
+
+
+def _reduce_bytes(operator: Operator, source: Any, both: Any, datatype: "MPI.Datatype") -> None:
+    (name,) = operator.only
+    left, right = (np.frombuffer(memory, name) for memory in (source, both))
+    operator.ufunc(left, right, out=right)
+
+
 def receive_buffer(given: Arguments, spaces: Sequence[Array]) -> Array:
     """Return what the function receives into: of an exscan's rank 0, which has no result, too."""
     if given.function == "MPI_Exscan" and not given.result:
@@ -142,7 +176,7 @@ class LibraryCall:
         incoming: Any = [received, given.in_counts, given.in_offsets, datatype]
         if in_place == "send":
             outgoing = MPI.IN_PLACE
-        op, root = getattr(MPI, operator.mpi), message.root
+        op, root = mpi_operator(operator), message.root
         calls: dict[str, Callable[[], None]] = {
             "MPI_Allreduce": lambda: comm.Allreduce(source, target, op),
             "MPI_Reduce": lambda: comm.Reduce(source, target, op, root),

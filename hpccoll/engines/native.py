@@ -22,6 +22,7 @@ from hpccoll.engines.library import (
     ARGUMENTS,
     arguments,
     in_place_argument,
+    mpi_operator,
     receive_buffer,
 )
 from hpccoll.engines.rows import PROBE, WAIT, WAIT_REDUCE, rows
@@ -223,6 +224,8 @@ class NativeCollective(_NativeCall):
         operator: Operator,
         datatype: "MPI.Datatype",
     ) -> None:
+        from mpi4py import MPI
+
         self.comm = native.comm
         given = arguments(collective, message, place, self.comm.rank, self.comm.size)
         wide = given.largest >= 1 << 31
@@ -234,7 +237,9 @@ class NativeCollective(_NativeCall):
         received = receive_buffer(given, spaces)
         self._kept = [*spaces, received, datatype, *lists.values()]
         words = {name: data.buffer_info()[0] for name, data in lists.items()}
-        words |= _words(collective, place, spaces, received, operator, datatype, self.comm)
+        function = native.extension.user_function() if collective.reduces else None
+        words |= _words(collective, place, spaces, received, datatype, self.comm)
+        words["operator"] = MPI._handleof(mpi_operator(operator, function))
         words |= {"root": message.root, "count": given.count, "block": given.block}
         words |= {"held": given.held, "result": given.result}
         averages = collective.reduces and operator.average
@@ -258,7 +263,6 @@ def _words(
     place: Layout,
     spaces: Sequence[Array],
     received: Array,
-    operator: Operator,
     datatype: "MPI.Datatype",
     comm: "MPI.Comm",
 ) -> dict[str, int]:
@@ -269,7 +273,6 @@ def _words(
         "send": spaces[OUTPUT if place.in_place else INPUT].ctypes.data,
         "receive": received.ctypes.data,
         "type": MPI._handleof(datatype),
-        "operator": MPI._handleof(getattr(MPI, operator.mpi)),
         "comm": MPI._handleof(comm),
     }
     if unused := in_place_argument(collective, place):
