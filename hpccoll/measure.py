@@ -5,10 +5,13 @@ every block each algorithm has its turn, in an order that is shuffled anew, beca
 drifts. Results are checked in untimed calls before and after.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import ceil
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +20,12 @@ from hpccoll.check import Mismatch, Pattern
 from hpccoll.clock import now
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
+from hpccoll.errors import EngineError
 from hpccoll.layout import Message
 from hpccoll.registry import LIBRARY, Value
 from hpccoll.request import Request
-from hpccoll.sampling import NOTHING, Loop, Times, touched
+from hpccoll.sampling import NOTHING, Loop, Times, Touched, touched
+from hpccoll.selection.selections import REFUSED, Selection, Selections
 from hpccoll.stats import Summary, Verdict, compare, relative_half_width, summarize
 from hpccoll.straggler import Straggler, straggler
 from hpccoll.units import format_size
@@ -64,6 +69,8 @@ class Measurement:
         ``ok``, ``failed`` or ``skipped``.
     verdict
         The comparison with the library, None for the library itself and without it.
+    selection
+        How an algorithm of the library's own was selected, None for all others.
     """
 
     collective: str
@@ -87,6 +94,16 @@ class Measurement:
     mismatches: tuple[Mismatch, ...]
     verdict: Verdict | None = None
     straggler: Straggler | None = None
+    selection: Selection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What was measured with one message, on rank 0, and why some of the library's weren't."""
+
+    message: Message
+    measured: list[Measurement]
+    skipped: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -100,6 +117,8 @@ class _Series:
     label: str
     parameters: dict[str, Value]
     call: Call
+    selection: Selection | None = None
+    context: Callable[[], AbstractContextManager[None]] = nullcontext
     first: float = 0.0
     late: int = 0
     samples: list[float] = field(default_factory=list)
@@ -124,14 +143,14 @@ def check_request(request: Request, world: World) -> None:
 
 
 def measure(
-    request: Request, world: World, loop: Loop, skew: float | None
-) -> Iterator[list[Measurement]]:
-    """Measure every size and root; on rank 0 yield the measurements of each, elsewhere nothing."""
+    request: Request, selections: Selections, world: World, loop: Loop, skew: float | None
+) -> Iterator[Group]:
+    """Measure every size and root, and yield each as it is done; only rank 0 has measurements."""
     choices, _ = request.supported(world.size)
     for size in request.sizes:
         for root in request.roots(world.size):
             message = _message(request, size, root)
-            ready = candidates(request, choices, world, loop, message)
+            ready = candidates(request, choices, selections, world, loop, message)
             yield _Cell(request, world, loop, skew, message, ready).measure()
 
 
@@ -159,12 +178,44 @@ class _Cell:
         self.touch = NOTHING
         if request.touch:
             self.touch = touched(ready.spaces, ready.place.in_place, request.cold)
-        self.series = [_Series(c.algorithm, c.label, c.parameters, c.call) for c in ready.calls]
+        self.series = [
+            _Series(c.algorithm, c.label, c.parameters, c.call, c.selection, c.context)
+            for c in ready.calls
+        ]
         self.canaries: list[tuple[float, float]] = []
         self.width = 0.0
 
-    def measure(self) -> list[Measurement]:
-        """Check, warm up, sample, check again."""
+    def measure(self) -> Group:
+        """Try what the library may refuse, check, warm up, sample, check again."""
+        skipped = self.ready.skipped | self._refused()
+        self.series = [series for series in self.series if series.label not in skipped]
+        return Group(self.message, self._measured() if self.series else [], skipped)
+
+    def _refused(self) -> dict[str, str]:
+        """Call the library's own algorithms once, and return the reasons of those that failed."""
+        reasons = {}
+        for series in self.series:
+            if not series.selection:
+                continue
+            self._name(series)
+            problem = None
+            try:
+                times = self._run(series, 1)
+            except EngineError as error:
+                problem = _last_words(error)
+            self.loop.watchdog.pause()
+            problems = [text for text in self.world.comm.allgather(problem) if text]
+            if problems:
+                reasons[series.label] = f"{REFUSED}{self.world.library} says: {problems[0]}"
+            else:
+                series.first = float(self.world.slowest(times.ends - times.begins)[:1].sum())
+        return reasons
+
+    def _run(self, series: _Series, count: int, touch: Touched = NOTHING, **how: Any) -> Times:
+        with series.context():
+            return self.loop.run(series.call, count, touch, **how)
+
+    def _measured(self) -> list[Measurement]:
         self._check_all("start", first=True)
         warmup = self._warm_up()
         stopped_by = self._sample()
@@ -205,6 +256,7 @@ class _Cell:
             mismatches=tuple(series.mismatches),
             verdict=compare(series.samples, library) if own and library else None,
             straggler=straggler(series.ranks, self.world.hosts) if self.request.per_rank else None,
+            selection=series.selection,
         )
 
     def _narrow(self, series: _Series) -> bool:
@@ -220,9 +272,9 @@ class _Cell:
             if self.request.check or first:
                 pattern.fill(rank, self.ready.place, self.ready.everything)
                 self._name(series)
-                times = self.loop.run(series.call, 1)
+                times = self._run(series, 1)
                 elapsed = self.world.slowest(times.ends - times.begins)
-                series.first = float(elapsed[0]) if first else series.first
+                series.first = series.first or float(elapsed[0])
             if self.request.check:
                 watchdog.pause()
                 found = pattern.mismatch(rank, self.ready.place, self.ready.everything)
@@ -251,7 +303,7 @@ class _Cell:
         count = int(self.world.agreed(min(self.request.warmup, fitting))[0])
         for series in self.series:
             self._name(series)
-            self.loop.run(series.call, count, self.touch)
+            self._run(series, count, self.touch)
         return count
 
     def _sample(self) -> str:
@@ -302,8 +354,8 @@ class _Cell:
         self._name(series)
         delays = self.request.arrival.delays(self.world.rank, self.world.size, count, seed)
         starts = self._agreed(series, count) if self.request.sync == "window" else None
-        times = self.loop.run(
-            series.call,
+        times = self._run(
+            series,
             count,
             self.touch,
             barrier=self.request.sync == "barrier",
@@ -349,6 +401,11 @@ class _Cell:
         """Return a generous time for what is touched between two calls, in seconds."""
         touch = self.touch
         return 1e-9 * (touch.input.nbytes + touch.output.nbytes + touch.evict.nbytes)
+
+
+def _last_words(error: EngineError) -> str:
+    """Return an MPI error's cause, without the places in the library's code that MPICH names."""
+    return re.sub(r"^\w+\(\d+\)\.*: *", "", str(error).strip().splitlines()[-1])
 
 
 def _median(values: list[float]) -> float:

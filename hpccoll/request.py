@@ -12,6 +12,7 @@ from hpccoll.bind import Segmentation
 from hpccoll.collectives import Collective, collective
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
+from hpccoll.library_choice import PREFIX, LibraryChoice, library_choices
 from hpccoll.registry import LIBRARY, Choice, catalogue, choose
 from hpccoll.units import format_size, parse_size
 
@@ -29,6 +30,8 @@ class Request:
     every
         The choices are the whole catalogue: those that this number of ranks doesn't allow are
         skipped with the reason. Otherwise they are an error.
+    forced
+        Algorithms of the MPI library, as they were written.
     sizes
         Bytes of the full vector, multiples of the element size, ascending.
     root
@@ -80,6 +83,7 @@ class Request:
     per_rank: bool = False
     keep_samples: bool = False
     segmentation: Segmentation = field(default_factory=Segmentation)
+    forced: tuple[LibraryChoice, ...] = ()
 
     def roots(self, size: int) -> range:
         """Return the roots to measure on `size` ranks.
@@ -121,12 +125,23 @@ class Request:
 
 
 def algorithms(of: Collective, text: str) -> tuple[tuple[Choice, ...], bool]:
-    """Return the choices that ``--algorithm`` spells, and whether they are the whole catalogue."""
-    if text == ALL:
+    """Return the own choices that ``--algorithm`` spells, and whether they are the catalogue."""
+    names = [name for name in _names(text) if name != LIBRARY and not name.startswith(PREFIX)]
+    if names == [ALL]:
         return tuple(Choice(entry) for entry in catalogue(of.name)), True
-    names = [name.strip() for name in text.split(",") if name.strip() != LIBRARY]
     choices = [choice for name in names for choice in choose(of.name, name)]
     return tuple({choice.label: choice for choice in choices}.values()), False
+
+
+def forced(text: str) -> tuple[LibraryChoice, ...]:
+    """Return the library's own algorithms that ``--algorithm`` spells."""
+    names = [name for name in _names(text) if name.startswith(PREFIX)]
+    choices = [choice for name in names for choice in library_choices(name)]
+    return tuple({choice.label: choice for choice in choices}.values())
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def sizes(
@@ -212,7 +227,7 @@ def build(
     """
     of = collective(name)
     choices, every = algorithms(of, algorithm)
-    if no_library and LIBRARY in algorithm.split(","):
+    if no_library and LIBRARY in _names(algorithm):
         raise UsageError("--no-library leaves out the library that --algorithm names")
     element = datatypes.dtype(dtype)
     if rest.get("accumulate") == "float32" and element.name not in ("float16", "bfloat16"):
@@ -231,6 +246,7 @@ def build(
         check=not no_check,
         arrival=parse_arrival(arrival),
         segmentation=_segmentation(segment, window),
+        forced=forced(algorithm),
         **rest,
     )
 

@@ -110,6 +110,7 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
         **_cell(request, world, measured.algorithm, measured.parameters, measured.message),
         "engine": measured.engine,
         "function": measured.function,
+        "selection": None if measured.selection is None else measured.selection.record(),
         "accumulate": request.accumulate,
         "segment": request.segmentation.bytes,
         "window": request.segmentation.window,

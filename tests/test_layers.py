@@ -20,6 +20,7 @@ findings advice results
 columns
 measure conditions
 candidates
+selection
 sampling
 faults watchdog clocks
 engines
@@ -36,6 +37,7 @@ layout
 verify draw listing
 symbolic cost
 algorithms
+library_choice
 registry
 combinators collectives
 schedule partition shapes

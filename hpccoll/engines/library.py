@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpccoll.collectives import Collective
 from hpccoll.datatypes import Array, Operator, divide
+from hpccoll.errors import EngineError
 from hpccoll.layout import Layout, Message
 from hpccoll.partition import Partition
 
@@ -21,6 +22,8 @@ class LibraryCall:
     ----------
     spaces
         Input and output, one-dimensional contiguous arrays of one dtype.
+    op
+        Used instead of the operator's own.
     """
 
     engine = "library"
@@ -34,6 +37,7 @@ class LibraryCall:
         operator: Operator,
         comm: "MPI.Comm",
         datatype: "MPI.Datatype",
+        op: "MPI.Op | None" = None,
     ) -> None:
         from mpi4py import MPI
 
@@ -42,7 +46,7 @@ class LibraryCall:
         counts = [blocks.size(rank) for rank in range(comm.size)]
         source: Any = MPI.IN_PLACE if place.in_place else [spaces[0], datatype]
         target: Any = [spaces[1], datatype]
-        op = getattr(MPI, operator.mpi)
+        op = op or getattr(MPI, operator.mpi)
         root = message.root
         gathered = [spaces[1], counts, datatype]
         calls: dict[str, Callable[[], None]] = {
@@ -56,12 +60,15 @@ class LibraryCall:
         }
         result = place.result
         self._averaged = spaces[1][: result.count] if operator.average else None
-        self._ranks = comm.size
+        self._rank, self._ranks, self._failure = comm.rank, comm.size, MPI.Exception
         self._call = calls[self.function]
 
     def __call__(self) -> None:
         """Call the library; MPI has no average, so the division is part of the call."""
-        self._call()
+        try:
+            self._call()
+        except self._failure as error:
+            raise EngineError(f"rank {self._rank}, {self.position()}: {error}") from None
         if self._averaged is not None:
             divide(self._averaged, self._ranks)
 
