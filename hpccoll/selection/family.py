@@ -6,9 +6,7 @@ from typing import Protocol
 
 from hpccoll.layout import Message
 from hpccoll.selection.probe import Probe
-from hpccoll.selection.tool_interface import Variable
-
-Settings = list[tuple[Variable, int]]
+from hpccoll.selection.tool_interface import Settings, Variable
 
 
 @dataclass(frozen=True, slots=True)

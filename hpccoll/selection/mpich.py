@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from hpccoll.errors import UnsupportedError
-from hpccoll.selection.family import Case, Settings
+from hpccoll.selection.family import Case
 from hpccoll.selection.probe import Probe
-from hpccoll.selection.tool_interface import ToolInterface, Variable, held
+from hpccoll.selection.tool_interface import Settings, ToolInterface, Variable
 
 AUTO = "auto"
 """The name with which the library chooses by itself."""
@@ -130,8 +130,8 @@ class Mpich:
         few = function in THREE and probe.size < 3
         if number is None or few:
             return None
-        with held(self.in_calls(function, number, [])):
-            return name, probe.refused(probe.ranks(3 if function in THREE else None), ordered)
+        comm = probe.ranks(3 if function in THREE else None)
+        return name, probe.refused(comm, self.in_calls(function, number, []), ordered)
 
     def otherwise(self, function: str, name: str, case: Case) -> str | None:
         """Say what can't be told from MPICH's own choice, or would end the job."""

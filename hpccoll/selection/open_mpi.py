@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hpccoll.errors import UnsupportedError
-from hpccoll.selection.family import Case, Settings
+from hpccoll.selection.family import Case
 from hpccoll.selection.probe import Probe
-from hpccoll.selection.tool_interface import ToolInterface, Variable, held
+from hpccoll.selection.tool_interface import Settings, ToolInterface, Variable, held
 
 IGNORE = 0
 """The number with which no algorithm is forced."""

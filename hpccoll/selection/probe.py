@@ -11,6 +11,7 @@ from hpccoll.engines.library import LibraryCall
 from hpccoll.errors import EngineError, UnsupportedError
 from hpccoll.layout import Message, layout
 from hpccoll.sampling import Loop
+from hpccoll.selection.tool_interface import Settings, held
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -41,11 +42,13 @@ class Probe:
             return comm.Dup()
         return comm.Split(0 if comm.rank < number else MPI.UNDEFINED)
 
-    def refused(self, comm: "MPI.Comm", ordered: bool = False) -> bool:
+    def refused(self, comm: "MPI.Comm", during: Settings = (), ordered: bool = False) -> bool:
         """Make the call, tell whether it failed on all ranks of `comm`, and free that.
 
         Parameters
         ----------
+        during
+            What is set for the call, and for nothing else that hpccoll or MPI does.
         ordered
             Reduce with an operator that doesn't commute. Where it isn't refused, the result is no
             one's concern.
@@ -58,7 +61,7 @@ class Probe:
         from mpi4py import MPI
 
         op = MPI.Op.Create(lambda *_: None, commute=False) if ordered else None
-        failed = None if comm == MPI.COMM_NULL else self._failed(comm, op)
+        failed = None if comm == MPI.COMM_NULL else self._failed(comm, during, op)
         everyone = {f for f in self._loop.world.comm.allgather(failed) if f is not None}
         if comm != MPI.COMM_NULL:
             comm.Free()
@@ -68,7 +71,7 @@ class Probe:
             raise UnsupportedError("a trial call failed on some ranks only")
         return True in everyone
 
-    def _failed(self, comm: "MPI.Comm", op: "MPI.Op | None") -> bool:
+    def _failed(self, comm: "MPI.Comm", during: Settings, op: "MPI.Op | None") -> bool:
         from mpi4py import MPI
 
         even = self._function == self._collective.baseline[0]
@@ -80,7 +83,8 @@ class Probe:
         )
         self._loop.watchdog.label = f"a trial call of {call.function}"
         try:
-            self._loop.run(call, 1, barrier=False)
+            with held(during):
+                self._loop.run(call, 1, barrier=False)
         except EngineError:
             return True
         finally:

@@ -13,11 +13,11 @@ from hpccoll.library_choice import ALL, LibraryChoice
 from hpccoll.partition import Partition
 from hpccoll.request import Request
 from hpccoll.sampling import Loop
-from hpccoll.selection.family import Case, Family, Settings
+from hpccoll.selection.family import Case, Family
 from hpccoll.selection.mpich import Mpich
 from hpccoll.selection.open_mpi import OpenMpi
 from hpccoll.selection.probe import Probe
-from hpccoll.selection.tool_interface import ToolInterface, held
+from hpccoll.selection.tool_interface import Settings, ToolInterface, held
 
 if TYPE_CHECKING:
     from mpi4py import MPI

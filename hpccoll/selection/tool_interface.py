@@ -201,8 +201,12 @@ class Variable:
         return handle
 
 
+Settings = Sequence[tuple[Variable, int]]
+"""Variables and what they are set to, in this order."""
+
+
 @contextmanager
-def held(values: Sequence[tuple[Variable, int]]) -> Iterator[None]:
+def held(values: Settings) -> Iterator[None]:
     """Set variables for the time of a block, and then to what they were."""
     before: list[tuple[Variable, int]] = []
     try:
