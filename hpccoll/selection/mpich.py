@@ -47,10 +47,7 @@ UNUSABLE: Mapping[tuple[str, str], str] = {
 class Mpich:
     """See `hpccoll.selection.family.Family`."""
 
-    rule = (
-        "the algorithm's variable is set during its calls, the device's collectives of that "
-        "function are off, and what doesn't fit is an error"
-    )
+    rule = "set during its calls, with fallback an error and the device's own collectives off"
 
     def __init__(self, interface: ToolInterface) -> None:
         self._variables = interface.variables

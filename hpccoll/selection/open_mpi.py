@@ -20,7 +20,7 @@ NOBODY = 1000
 class OpenMpi:
     """See `hpccoll.selection.family.Family`."""
 
-    rule = "coll/tuned is put first, and the algorithm's number set, while its communicator is made"
+    rule = "set while its communicator is made, with coll/tuned before all other components"
 
     def __init__(self, interface: ToolInterface) -> None:
         self._interface, self._variables = interface, interface.variables
@@ -186,7 +186,7 @@ FALLBACKS = {
     ("MPI_Allgather", "neighbor"): Fallback("ring", _odd, "the number of ranks is odd"),
     ("MPI_Allgatherv", "neighbor"): Fallback("ring", _odd, "the number of ranks is odd"),
     ("MPI_Bcast", "split_binary_tree"): Fallback(
-        "chain", _halves_below_a_segment, "half of a vector is less than a segment"
+        "pipeline", _halves_below_a_segment, "half of a vector is less than a segment"
     ),
     ("MPI_Bcast", "knomial"): Fallback("binomial", _no_radix, "knomial_radix is less than 2"),
     ("MPI_Bcast", "scatter_allgather"): Fallback("basic_linear", _fewer_than_ranks, _FEW),

@@ -43,6 +43,8 @@ def detect(library: str) -> Family:
     for family in (OpenMpi, Mpich):
         if family.offers(interface):
             return family(interface)
+    if library.startswith("Open MPI"):
+        raise UnsupportedError(f"{library} runs without its component coll/tuned")
     if library.startswith("Intel"):
         raise UnsupportedError(
             f"{library} numbers its algorithms without naming them, and takes numbers that don't "
