@@ -200,6 +200,13 @@ def test_in_place_open_mpi_has_one_alltoall_for_all_names():
         assert bool(library.otherwise("MPI_Alltoall", "pairwise", case)) == in_place
 
 
+@pytest.mark.parametrize("radix", [1, 2, 4])
+def test_a_tree_without_branches_would_not_end(radix):
+    library, _ = open_mpi()
+    case = Case(Message(8, 4), 4, {"knomial_radix": radix})
+    assert bool(library.otherwise("MPI_Bcast", "knomial", case)) == (radix == 1)
+
+
 # MPICH
 
 ALGORITHMS = ["auto", "nb", "smp", "reduce_scatter_allgather", "ring"]

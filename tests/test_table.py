@@ -447,7 +447,5 @@ def test_columns_are_as_wide_as_the_longest_label():
     group = [measured(label, 1), measured("ring", 2)]
     lines = table.group(request_of(), WORLD, group, [label]).split("\n")
     title, rule = table.header(request_of(), WORLD, [], [label]).split("\n")[-2:]
-    start = title.index("check")
-    assert rule[start - 1 : start + 1] == " -"
     assert lines[0].startswith(f"   1 KiB {label} * ")
-    assert [line[start:].strip() for line in lines] == ["ok", "ok"]
+    assert {len(line) for line in (title, rule, *lines)} == {len(rule)}
