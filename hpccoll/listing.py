@@ -94,6 +94,8 @@ def letters(forms: str, choice: Choice, size: int) -> str:
             value = evaluate(letter, size, 0, choice.values)
             clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
     return ", ".join(clauses)
+
+
 def _wrapped(sentence: str) -> str:
     from textwrap import fill
 

@@ -74,7 +74,7 @@ class Native:
         from mpi4py import MPI
 
         self.extension = extension()
-        self.comm = comm
+        self.comm, self._crowded = comm, crowded
         # Found through mpi4py's own module, tracing tools in between see the calls.
         self._loaded = ctypes.CDLL(MPI.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
         self.library = self.extension.Library(
@@ -83,6 +83,10 @@ class Native:
             MPI._addressof(MPI.BYTE),
             SPINS_CROWDED if crowded else SPINS,
         )
+
+    def on(self, comm: "MPI.Comm") -> "Native":
+        """Return the extension bound to another communicator of the same ranks."""
+        return Native(comm, self._crowded)
 
     def plan(
         self,
