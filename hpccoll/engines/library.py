@@ -162,7 +162,7 @@ class LibraryCall:
         place: Layout,
         spaces: Sequence[Array],
         operator: Operator,
-        comm: "MPI.Comm",
+        comm: "MPI.Intracomm",
         datatype: "MPI.Datatype",
         op: "MPI.Op | None" = None,
     ) -> None:

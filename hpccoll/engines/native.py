@@ -70,7 +70,7 @@ class Native:
         Ranks share cores.
     """
 
-    def __init__(self, comm: "MPI.Comm", crowded: bool) -> None:
+    def __init__(self, comm: "MPI.Intracomm", crowded: bool) -> None:
         from mpi4py import MPI
 
         self.extension = extension()
@@ -84,7 +84,7 @@ class Native:
             SPINS_CROWDED if crowded else SPINS,
         )
 
-    def on(self, comm: "MPI.Comm") -> "Native":
+    def on(self, comm: "MPI.Intracomm") -> "Native":
         """Return the extension bound to another communicator of the same ranks."""
         return Native(comm, self._crowded)
 
@@ -146,7 +146,7 @@ class _NativeCall:
     """What programs and collectives have in common."""
 
     handle: Any
-    comm: "MPI.Comm"
+    comm: "MPI.Intracomm"
 
     def __call__(self) -> None:
         """Perform the call once."""
@@ -268,7 +268,7 @@ def _words(
     spaces: Sequence[Array],
     received: Array,
     datatype: "MPI.Datatype",
-    comm: "MPI.Comm",
+    comm: "MPI.Intracomm",
 ) -> dict[str, int]:
     """Return buffers and handles as MPI's functions take them."""
     from mpi4py import MPI

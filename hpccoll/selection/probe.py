@@ -33,16 +33,16 @@ class Probe:
         """Return a probe of another function."""
         return Probe(function, self._loop)
 
-    def ranks(self, number: int | None = None) -> "MPI.Comm":
+    def ranks(self, number: int | None = None) -> "MPI.Intracomm":
         """Return a new communicator of all ranks, or of the first ones, null on the others."""
         from mpi4py import MPI
 
-        comm: MPI.Comm = self._loop.world.comm
+        comm = self._loop.world.comm
         if number is None:
             return comm.Dup()
         return comm.Split(0 if comm.rank < number else MPI.UNDEFINED)
 
-    def refused(self, comm: "MPI.Comm", during: Settings = (), ordered: bool = False) -> bool:
+    def refused(self, comm: "MPI.Intracomm", during: Settings = (), ordered: bool = False) -> bool:
         """Make the call, tell whether it failed on all ranks of `comm`, and free that.
 
         Parameters
@@ -71,7 +71,7 @@ class Probe:
             raise UnsupportedError("a trial call failed on some ranks only")
         return True in everyone
 
-    def _failed(self, comm: "MPI.Comm", during: Settings, op: "MPI.Op | None") -> bool:
+    def _failed(self, comm: "MPI.Intracomm", during: Settings, op: "MPI.Op | None") -> bool:
         from mpi4py import MPI
 
         even = self._function == self._collective.baseline[0]

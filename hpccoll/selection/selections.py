@@ -74,7 +74,7 @@ class Selection:
 
     choice: LibraryChoice
     function: str
-    comm: "MPI.Comm"
+    comm: "MPI.Intracomm"
     in_calls: Callable[[], AbstractContextManager[None]]
     variables: dict[str, int]
     proof: str
