@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pkgutil import iter_modules
@@ -274,7 +274,7 @@ def algorithm(
             time=time,
         )
         if strange := set(chosen) - (entry.parameters.keys() & CANDIDATES.keys()):
-            raise ValueError(f"{name}: the model can't choose {', '.join(sorted(strange))}")
+            raise ValueError(f"{own}: the model can't choose {', '.join(sorted(strange))}")
         taken = {n for a in _ENTRIES[of].values() for n in (a.name, *a.aliases)} | {LIBRARY, "all"}
         if again := taken & {own, *aliases}:
             raise ValueError(f"{of} has an algorithm called {', '.join(sorted(again))} already")
@@ -345,22 +345,39 @@ def choose(of: str, text: str) -> list[Choice]:
     UsageError
         Unknown algorithm or parameter, or a value that can't be read or isn't allowed.
     """
-    name, *settings = text.split(":")
+    name, *written = text.split(":")
     entry = find(of, name)
-    combinations: list[dict[str, Value]] = [{}]
-    for setting in settings:
-        key, equals, written = setting.partition("=")
-        if not equals:
-            raise UsageError(f"{text!r}: write parameters as name:key=value, got {setting!r}")
+    combinations = settings(written, text)
+    for key, _value in (pair for values in combinations for pair in values.items()):
         if key not in entry.parameters:
             if not entry.parameters:
                 raise UsageError(f"{text!r}: {entry.name} has no parameters, got {key!r}")
             raise UsageError(f"{text!r}: " + unknown("parameter", key, entry.parameters))
-        values = [entry.parameters[key].read(value) for value in _values(written, text)]
+    return [
+        Choice(entry, {key: entry.parameters[key].read(value) for key, value in chosen.items()})
+        for chosen in combinations
+    ]
+
+
+def settings(written: Iterable[str], text: str) -> list[dict[str, Value]]:
+    """Return every combination of the values that ``key=value`` parts of `text` spell.
+
+    Raises
+    ------
+    UsageError
+        A part can't be read, or a key is given twice.
+    """
+    combinations: list[dict[str, Value]] = [{}]
+    for setting in written:
+        key, equals, values = setting.partition("=")
+        if not equals:
+            raise UsageError(f"{text!r}: write parameters as name:key=value, got {setting!r}")
         if key in combinations[0]:
             raise UsageError(f"{text!r}: {key} is given twice; write a range, such as {key}=1..4")
-        combinations = [old | {key: value} for old in combinations for value in values]
-    return [Choice(entry, chosen) for chosen in combinations]
+        combinations = [
+            old | {key: value} for old in combinations for value in _values(values, text)
+        ]
+    return combinations
 
 
 def _values(written: str, text: str) -> Iterator[Value]:

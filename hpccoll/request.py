@@ -13,6 +13,8 @@ from hpccoll.collectives import Collective, collective
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.irregular import Shares
+from hpccoll.layout import Message
+from hpccoll.library_choice import PREFIX, LibraryChoice, library_choices
 from hpccoll.registry import LIBRARY, Choice, catalogue, choose
 from hpccoll.units import format_size, parse_size
 
@@ -30,6 +32,8 @@ class Request:
     every
         The choices are the whole catalogue: those that this number of ranks doesn't allow are
         skipped with the reason. Otherwise they are an error.
+    forced
+        Algorithms of the MPI library, as they were written.
     sizes
         Bytes of the full vector, multiples of the element size, ascending.
     root
@@ -84,6 +88,7 @@ class Request:
     keep_samples: bool = False
     segmentation: Segmentation = field(default_factory=Segmentation)
     shares: Shares = field(default_factory=Shares)
+    forced: tuple[LibraryChoice, ...] = ()
 
     def roots(self, size: int) -> range:
         """Return the roots to measure on `size` ranks.
@@ -125,13 +130,26 @@ class Request:
         return tuple(able), reasons
 
     def _check_order(self, choice: Choice) -> None:
-        """Raise `UnsupportedError` if the algorithm needs a commutative operator, and it isn't."""
+        """Raise `UnsupportedError` if the algorithm needs a commutative operator in vain."""
         if not self.ordered or not choice.algorithm.commutative:
             return
         able = [a.name for a in catalogue(self.collective.name) if not a.commutative]
         raise UnsupportedError(
             f"{choice.algorithm.name} reduces in another order than that of the ranks, and "
             f"{self.operator.name} isn't commutative; use --algorithm {' or '.join(able)}"
+        )
+
+    def message(self, size: int, root: int, ranks: int) -> Message:
+        """Return what the collective is called with for `size` bytes on `ranks` ranks."""
+        count = size // self.dtype.itemsize
+        return Message(
+            count,
+            self.dtype.itemsize,
+            root,
+            self.in_place,
+            average=self.collective.reduces and self.operator.average,
+            ordered=self.ordered,
+            counts=self.shares.counts(self.collective, count, ranks),
         )
 
     @property
@@ -141,12 +159,23 @@ class Request:
 
 
 def algorithms(of: Collective, text: str) -> tuple[tuple[Choice, ...], bool]:
-    """Return the choices that ``--algorithm`` spells, and whether they are the whole catalogue."""
-    if text == ALL:
+    """Return the own choices that ``--algorithm`` spells, and whether they are the catalogue."""
+    names = [name for name in _names(text) if name != LIBRARY and not name.startswith(PREFIX)]
+    if names == [ALL]:
         return tuple(Choice(entry) for entry in catalogue(of.name)), True
-    names = [name.strip() for name in text.split(",") if name.strip() != LIBRARY]
     choices = [choice for name in names for choice in choose(of.name, name)]
     return tuple({choice.label: choice for choice in choices}.values()), False
+
+
+def forced(text: str) -> tuple[LibraryChoice, ...]:
+    """Return the library's own algorithms that ``--algorithm`` spells."""
+    names = [name for name in _names(text) if name.startswith(PREFIX)]
+    choices = [choice for name in names for choice in library_choices(name)]
+    return tuple({choice.label: choice for choice in choices}.values())
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def sizes(
@@ -233,7 +262,7 @@ def build(
     """
     of = collective(name)
     choices, every = algorithms(of, algorithm)
-    if no_library and LIBRARY in algorithm.split(","):
+    if no_library and LIBRARY in _names(algorithm):
         raise UsageError("--no-library leaves out the library that --algorithm names")
     element = datatypes.dtype(dtype or default_type(op if of.reduces else "sum"))
     if rest.get("in_place") and not of.moves_data:
@@ -257,6 +286,7 @@ def build(
         arrival=parse_arrival(arrival),
         segmentation=_segmentation(segment, window),
         shares=irregular.parse(counts, of),
+        forced=forced(algorithm),
         **rest,
     )
 

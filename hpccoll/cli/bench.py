@@ -25,6 +25,14 @@ which is not commutative: algorithms that change the order of the ranks refuse i
 Types: int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, complex128.
 
 \b
+The MPI library's own algorithms: library:NAME forces one of Open MPI's or MPICH's and measures it
+in the same run beside the library's own choice, which is plain library; library:all forces all in
+turn; library:NAME:segmentsize=65536 sets a parameter. hpccoll list --library prints the names and
+parameters that the library has. A trial call shows first that the choice decides what runs. Where
+it doesn't, or the library would silently run something else, the row is skipped with the reason:
+no row has a name that didn't run.
+
+\b
 Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 """
 
@@ -38,7 +46,8 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     default="all",
     show_default=True,
     metavar="NAME[,NAME...]|all",
-    help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2.",
+    help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2. "
+    "library:NAME and library:all are the MPI library's, see below.",
 )
 @click.option("--no-library", is_flag=True, help="Leave out the MPI library's own collective.")
 @click.option("-b", "--min-bytes", metavar="SIZE", help="Smallest size.  [default: 8]")
