@@ -274,7 +274,7 @@ def algorithm(
             time=time,
         )
         if strange := set(chosen) - (entry.parameters.keys() & CANDIDATES.keys()):
-            raise ValueError(f"{name}: the model can't choose {', '.join(sorted(strange))}")
+            raise ValueError(f"{own}: the model can't choose {', '.join(sorted(strange))}")
         taken = {n for a in _ENTRIES[of].values() for n in (a.name, *a.aliases)} | {LIBRARY, "all"}
         if again := taken & {own, *aliases}:
             raise ValueError(f"{of} has an algorithm called {', '.join(sorted(again))} already")
@@ -284,9 +284,7 @@ def algorithm(
     return enter
 
 
-def _natural(
-    blocks: int | Callable[..., int] | None, of: Collective
-) -> Callable[..., int]:
+def _natural(blocks: int | Callable[..., int] | None, of: Collective) -> Callable[..., int]:
     if blocks is None:
         return of.natural
     return (lambda size: blocks) if isinstance(blocks, int) else blocks

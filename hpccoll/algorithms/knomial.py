@@ -25,7 +25,8 @@ def _levels(rank: int, size: int, radix: int) -> Iterator[tuple[int, int | None,
         reach *= radix
 
 
-def _reduce(rank: int, size: int, radix: int) -> Rounds:
+def ascend(rank: int, size: int, radix: int) -> Rounds:
+    """Reduce one block up the tree to rank 0, in the order of the ranks."""
     for _, parent, children in _levels(rank, size, radix):
         if parent is not None:
             yield Round(Send(parent, 0))
@@ -73,8 +74,8 @@ def allreduce(rank: int, size: int, radix: int = 2) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    yield from _reduce(rank, size, radix)
-    yield from reverse(_reduce(rank, size, radix), Recv)
+    yield from ascend(rank, size, radix)
+    yield from reverse(ascend(rank, size, radix), Recv)
 
 
 @algorithm(
@@ -93,7 +94,7 @@ def reduce_scatter(rank: int, size: int, radix: int = 2) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    yield from embed(_reduce(rank, size, radix), windows=lambda _: range(size))
+    yield from embed(ascend(rank, size, radix), windows=lambda _: range(size))
     yield from reverse(_gather(rank, size, radix), Recv)
 
 

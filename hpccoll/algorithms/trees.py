@@ -4,24 +4,13 @@ A block crosses the edge to a rank `stride` clocks after the block before it. Bo
 know its first clock, so several trees, or both directions, can be merged.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
-from hpccoll.schedule import (
-    LEFT,
-    RIGHT,
-    Action,
-    Combine,
-    Message,
-    Recv,
-    Round,
-    Rounds,
-    Send,
-    merge,
-)
-from hpccoll.shapes import ceil_log, power_of_two_below
+from hpccoll.schedule import LEFT, RIGHT, Combine, Message, Recv, Round, Rounds, Send, merge
+from hpccoll.shapes import ceil_log, negabinary_partner, power_of_two_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +69,6 @@ def up(place: Place, blocks: Sequence[int]) -> Rounds:
 def up_and_down(place: Place, blocks: Sequence[int]) -> Rounds:
     """Reduce blocks to the root, and pass each to everybody as soon as it is complete."""
     return merge(up(place, blocks), down(place, blocks, at=place.last + 1))
-
-
-def backwards(rounds: Iterable[Round], rank: int) -> Rounds:
-    """Turn a broadcast into a reduction: in reverse, receive and reduce what was sent.
-
-    The operands keep the order of the ranks where each rank stands before those that got the
-    broadcast through it, and next to them, and names its receivers of a round in their order.
-    """
-
-    def turned(action: Action) -> Action:
-        if isinstance(action, Send):
-            side = LEFT if action.peer < rank else RIGHT
-            return Combine(action.peer, action.blocks, side, channel=action.channel)
-        assert isinstance(action, Recv)
-        return Send(action.peer, action.blocks, channel=action.channel)
-
-    for step in reversed(list(rounds)):
-        yield Round(*map(turned, step.actions))
 
 
 # Trees
@@ -168,16 +139,9 @@ def bine(rank: int, size: int) -> Rounds:
     if rank:
         yield Round(Recv(edges[rank][0], 0))
     for step in reversed(range(ceil_log(size))):
-        child = _bine_partner(rank, size, step)
+        child = negabinary_partner(rank, step, size)
         if edges[child] == (rank, step):
             yield Round(Send(child, 0))
-
-
-def _bine_partner(rank: int, size: int, step: int) -> int:
-    distance = 1
-    for _ in range(step):
-        distance = 1 - 2 * distance  # 1, -1, 3, -5, 11, …
-    return (rank - distance if rank % 2 else rank + distance) % size
 
 
 @cache
@@ -189,7 +153,7 @@ def _bine_edges(size: int) -> tuple[tuple[int, int], ...]:
     edges = {0: (0, ceil_log(size))}
     for step in reversed(range(ceil_log(size))):
         for holder in tuple(edges):
-            edges.setdefault(_bine_partner(holder, size, step), (holder, step))
+            edges.setdefault(negabinary_partner(holder, step, size), (holder, step))
     return tuple(edges[rank] for rank in range(size))
 
 
