@@ -124,7 +124,7 @@ def test_bine_partners_are_nearer_than_binomial_ones(size):
     bine = sum(
         distance(rank, action.peer)
         for rank in range(size)
-        for step in trees.bine(rank, size)
+        for step in trees.bine(rank, size, lambda _: 0)
         for action in step.actions
         if isinstance(action, Recv)
     )
