@@ -210,3 +210,17 @@ def test_mpich_refuses_what_an_algorithm_of_that_name_cant_do(launcher, tmp_path
     refused = {of: [record["bytes"] for record in records_of(tmp_path / of)[1]] for of in chosen}
     # An element can't be scattered over two ranks, and three ranks don't pair.
     assert refused == {"allreduce": [4], "allgather": [4, 24]}
+
+
+def test_a_forced_ring_that_mixes_up_ordered_operands_is_found_or_refused(launcher, tmp_path):
+    output = tmp_path / "results.jsonl"
+    words = ("bench", "allreduce", "-a", "library:ring,library:recursive_doubling", "--sizes", "4K")
+    job = launcher.hpccoll(4, *words, "--op", "matmul2x2", *OPTIONS, "-o", output)
+    measured, skipped = records_of(output)
+    checks = {record["algorithm"]: record["check"] for record in measured}
+    assert checks["library:recursive_doubling"] == checks["library"] == "ok"
+    if launcher.open_mpi:
+        assert (job.code, checks["library:ring"]) == (1, "failed")
+        assert "1 result is wrong" in job.err
+    else:
+        assert (job.code, [record["algorithm"] for record in skipped]) == (0, ["library:ring"])
