@@ -117,7 +117,7 @@ def sent(edge):
 
 
 def test_backwards_turns_every_message_round_and_the_rounds_about():
-    rounds = [list(trees.bine(rank, 8)) for rank in range(8)]
+    rounds = [list(trees.bine(rank, 8, lambda child: 0)) for rank in range(8)]
     for rank, forth in enumerate(rounds):
         back = list(trees.backwards(forth, rank))
         assert len(back) == len(forth)
@@ -135,7 +135,7 @@ def test_bine_partners_are_nearer_than_binomial_ones(size):
     bine = sum(
         distance(rank, action.peer)
         for rank in range(size)
-        for step in trees.bine(rank, size)
+        for step in trees.bine(rank, size, lambda child: 0)
         for action in step.actions
         if isinstance(action, Recv)
     )
