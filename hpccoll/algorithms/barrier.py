@@ -12,7 +12,8 @@ def linear(rank: int, size: int) -> Rounds:
 
     References
     ----------
-    Mellor-Crummey, Scott, ACM TOCS 9(1), 1991, doi:10.1145/103727.103729.
+    Pješivac-Grbović, Angskun, Bosilca, Fagg, Gabriel, Dongarra, Cluster Computing 10(2), 2007,
+    doi:10.1007/s10586-007-0012-0.
     """
     if rank:
         yield Round(Send(0))
@@ -28,7 +29,8 @@ def double_ring(rank: int, size: int) -> Rounds:
 
     References
     ----------
-    Open MPI, coll/tuned, barrier algorithm 2 (double_ring).
+    Pješivac-Grbović, Angskun, Bosilca, Fagg, Gabriel, Dongarra, Cluster Computing 10(2), 2007,
+    doi:10.1007/s10586-007-0012-0.
     """
     left, right = (rank - 1) % size, (rank + 1) % size
     if size == 1:

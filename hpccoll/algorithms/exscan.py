@@ -43,7 +43,7 @@ def linear(rank: int, size: int, segments: int = 3) -> Rounds:
 
     References
     ----------
-    MPI Forum, MPI: A Message-Passing Interface Standard 4.1, 2023, section 6.11.
+    Sanders, Träff, EuroPVM/MPI 2006, doi:10.1007/11846802_15.
     """
     first, last = rank == 0, rank + 1 == size
     if not (first or last):

@@ -44,7 +44,7 @@ def linear_sync(rank: int, size: int, segments: int = 8) -> Rounds:
 
     References
     ----------
-    Open MPI, coll/tuned, gather algorithm 3 (linear_sync).
+    Open MPI, module coll/tuned, gather algorithm 3, linear_sync.
     """
 
     def cut(block: int) -> tuple[int, range]:
@@ -79,8 +79,6 @@ def binomial(rank: int, size: int) -> Rounds:
 @algorithm(
     "gather",
     minimum={"radix": 2},
-    chosen=("radix",),
-    time="Lk*(alpha + (k-2)*o) + n*(p-1)/p*beta",
     rounds="Lk",
     messages="1*(p>1)",
     sent=f"n*{knomial_tree.LARGEST}/p*(p>1)",

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from hpccoll.combinators import reverse
 from hpccoll.registry import algorithm
 from hpccoll.schedule import (
     RIGHT,
     Blocks,
     Combine,
     Message,
-    Ranges,
     Recv,
     Round,
     Rounds,
@@ -53,20 +51,30 @@ def up(
     blocks
         The ranks of a subtree → what its first rank hands up.
     """
-
-    def below(child: int, reach: int) -> Blocks:
-        return blocks(range(child, min(child + reach, size)))
-
     for reach, parent, children in _levels(rank, size, radix):
         if parent is not None:
-            yield Round(Send(parent, below(rank, reach)))
+            yield Round(Send(parent, blocks(_below(rank, reach, size))))
         elif children:
-            yield Round(*(receive(child, below(child, reach)) for child in children))
+            yield Round(*(receive(c, blocks(_below(c, reach, size))) for c in children))
 
 
 def down(rank: int, size: int, radix: int, blocks: Callable[[range], Blocks]) -> Rounds:
-    """Hand blocks down a k-nomial tree from rank 0, to the farthest children first."""
-    return reverse(up(rank, size, radix, blocks), Recv)
+    """Hand blocks down a k-nomial tree from rank 0, to the farthest children first.
+
+    Parameters
+    ----------
+    blocks
+        The ranks of a subtree → what its first rank is handed.
+    """
+    for reach, parent, children in reversed(list(_levels(rank, size, radix))):
+        if parent is not None:
+            yield Round(Recv(parent, blocks(_below(rank, reach, size))))
+        elif children:
+            yield Round(*(Send(c, blocks(_below(c, reach, size))) for c in children))
+
+
+def _below(rank: int, reach: int, size: int) -> range:
+    return range(rank, min(rank + reach, size))
 
 
 def gather(rank: int, size: int, radix: int) -> Rounds:
@@ -82,20 +90,6 @@ def scatter(rank: int, size: int, radix: int) -> Rounds:
 def ascend(rank: int, size: int, radix: int) -> Rounds:
     """Reduce one block up the tree to rank 0, in the order of the ranks."""
     return up(rank, size, radix, lambda _: 0, lambda peer, vector: Combine(peer, vector, RIGHT))
-
-
-def _complete(rank: int, size: int, radix: int) -> Rounds:
-    """Give every child what it hasn't gathered itself."""
-
-    def missing(child: int, reach: int) -> Ranges:
-        held = min(child + reach, size) - child
-        return span(child + held, size - held, size)
-
-    for reach, parent, children in reversed(list(_levels(rank, size, radix))):
-        if parent is not None:
-            yield Round(Recv(parent, missing(rank, reach)))
-        elif children:
-            yield Round(*(Send(child, missing(child, reach)) for child in children))
 
 
 @algorithm(
@@ -157,4 +151,4 @@ def allgather(rank: int, size: int, radix: int = 2) -> Rounds:
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
     yield from gather(rank, size, radix)
-    yield from _complete(rank, size, radix)
+    yield from down(rank, size, radix, lambda held: span(held.stop, size - len(held), size))

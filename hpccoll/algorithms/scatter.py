@@ -44,8 +44,6 @@ def binomial(rank: int, size: int) -> Rounds:
 @algorithm(
     "scatter",
     minimum={"radix": 2},
-    chosen=("radix",),
-    time="Lk*(alpha + (k-2)*o) + n*(p-1)/p*beta",
     rounds="Lk",
     messages=f"{knomial_tree.CHILDREN} if p>1 else 0",
     sent="n*(p-1)/p",
