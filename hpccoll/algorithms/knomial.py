@@ -87,7 +87,8 @@ def scatter(rank: int, size: int, radix: int) -> Rounds:
     return down(rank, size, radix, lambda subtree: subtree)
 
 
-def _reduce(rank: int, size: int, radix: int) -> Rounds:
+def ascend(rank: int, size: int, radix: int) -> Rounds:
+    """Reduce one block up the tree to rank 0, in the order of the ranks."""
     return up(rank, size, radix, lambda _: 0, lambda peer, vector: Combine(peer, vector, RIGHT))
 
 
@@ -109,7 +110,7 @@ def allreduce(rank: int, size: int, radix: int = 2) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    yield from _reduce(rank, size, radix)
+    yield from ascend(rank, size, radix)
     yield from down(rank, size, radix, lambda _: 0)
 
 
@@ -129,7 +130,7 @@ def reduce_scatter(rank: int, size: int, radix: int = 2) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    yield from embed(_reduce(rank, size, radix), windows=lambda _: range(size))
+    yield from embed(ascend(rank, size, radix), windows=lambda _: range(size))
     yield from scatter(rank, size, radix)
 
 

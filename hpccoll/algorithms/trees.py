@@ -4,7 +4,7 @@ A block crosses the edge to a rank `stride` clocks after the block before it. Bo
 know its first clock, so several trees, or both directions, can be merged.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -12,7 +12,6 @@ from itertools import pairwise
 from hpccoll.schedule import (
     LEFT,
     RIGHT,
-    Action,
     Blocks,
     Combine,
     Message,
@@ -83,24 +82,6 @@ def up(place: Place, blocks: Sequence[int]) -> Rounds:
 def up_and_down(place: Place, blocks: Sequence[int]) -> Rounds:
     """Reduce blocks to the root, and pass each to everybody as soon as it is complete."""
     return merge(up(place, blocks), down(place, blocks, at=place.last + 1))
-
-
-def backwards(rounds: Iterable[Round], rank: int) -> Rounds:
-    """Turn a broadcast into a reduction: in reverse, receive and reduce what was sent.
-
-    The operands keep the order of the ranks where each rank stands before those that got the
-    broadcast through it, and next to them, and names its receivers of a round in their order.
-    """
-
-    def turned(action: Action) -> Action:
-        if isinstance(action, Send):
-            side = LEFT if action.peer < rank else RIGHT
-            return Combine(action.peer, action.blocks, side, channel=action.channel)
-        assert isinstance(action, Recv)
-        return Send(action.peer, action.blocks, channel=action.channel)
-
-    for step in reversed(list(rounds)):
-        yield Round(*map(turned, step.actions))
 
 
 # Trees
