@@ -17,8 +17,10 @@ from hpccoll.datatypes import OPERATORS
 from hpccoll.engines.library import LibraryCall
 from hpccoll.engines.native import Native
 from hpccoll.engines.python import PythonCall
+from hpccoll.errors import UsageError
+from hpccoll.irregular import Shares
 from hpccoll.launch import detect
-from hpccoll.layout import Message, layout
+from hpccoll.layout import Message, check_message, layout
 from hpccoll.registry import LIBRARY, Choice, catalogue
 from hpccoll.sampling import choose_engine
 from hpccoll.world import World, start
@@ -27,6 +29,8 @@ SMALL = 5
 """Up to this many ranks every root is tried, and parameters other than the defaults."""
 OPS = ("sum", "max", "prod")
 DTYPES = ("float32", "int32", "float64", "int16")
+EQUAL = Shares()
+IRREGULAR = ("linear", "random:1", "one-empty", "one-huge")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Case:
     in_place: bool
     op: str
     dtype: str
+    shares: Shares = EQUAL
 
     @property
     def label(self) -> str:
@@ -49,45 +54,80 @@ class Case:
         place = "in place" if self.in_place else "out of place"
         return (
             f"{self.collective.name} {self.label}, {self.count} {self.dtype}, {self.op}, "
-            f"root {self.root}, {place}"
+            f"root {self.root}, {place}, counts {self.shares.pattern}"
+        )
+
+    def message(self, size: int) -> Message:
+        """Return what the call is made with."""
+        return Message(
+            self.count,
+            np.dtype(self.dtype).itemsize,
+            self.root,
+            self.in_place,
+            ordered=self.collective.reduces and not OPERATORS[self.op].commutative,
+            counts=self.shares.counts(self.collective, self.count, size),
         )
 
 
-def choices(collective: Collective, size: int) -> Iterator[Choice]:
-    """Yield the algorithms for `size` ranks, on few ranks with two more values per parameter."""
+def variants(collective: Collective, size: int) -> Iterator[Choice]:
+    """Yield the algorithms with two more values per parameter."""
     for entry in catalogue(collective.name):
-        if not entry.supports(size):
-            continue
-        yield Choice(entry)
-        for parameter in entry.parameters.values() if size <= SMALL else ():
+        for parameter in entry.parameters.values():
             if isinstance(parameter.default, int):
                 for more in (1, 2):
-                    yield Choice(entry, {parameter.name: parameter.default + more})
+                    choice = Choice(entry, {parameter.name: parameter.default + more})
+                    if choice.supports(size):
+                        yield choice
 
 
 def cases(size: int) -> Iterator[Case]:
-    """Yield all calls; every algorithm meets the operators and types in an order of its own."""
-    counts = sorted({0, 1, size - 1, size, 37, 5000})
-    spread = range(size) if size <= SMALL else (0, 1, size // 2, size - 1)
+    """Yield all calls; every algorithm meets the operators and types in an order of its own.
+
+    Other parameters, irregular blocks and an operator that isn't commutative take part in fewer.
+    """
+    counts = sorted({0, 1, size - 1, 37, 120 * size})
+    spread = range(size) if size <= SMALL else (0, size - 1)
     for collective in COLLECTIVES.values():
         roots = spread if collective.rooted else (0,)
         places = (True,) if collective.one_buffer else (False, True)
-        for choice in (None, *choices(collective, size)):
+        if not collective.moves_data:
+            counts, places = [0], (False,)
+        able = [Choice(entry) for entry in catalogue(collective.name) if entry.supports(size)]
+        for choice in (None, *able):
             pairs = list(product(OPS, DTYPES))
             Random(f"{collective.name} {choice and choice.label} {size}").shuffle(pairs)
             messages = product(roots, places, counts)
             for (root, in_place, count), (op, dtype) in zip(messages, cycle(pairs), strict=False):
                 yield Case(collective, choice, count, root, in_place, op, dtype)
+            for pattern, root in product(IRREGULAR if collective.irregular else (), {0, roots[-1]}):
+                yield Case(collective, choice, 37, root, False, "sum", "int32", Shares(pattern))
+            if collective.reduces and not (choice and choice.algorithm.commutative):
+                for root in roots:
+                    yield Case(collective, choice, 37, root, False, "matmul2x2", "uint64")
+        for choice in variants(collective, size) if size <= SMALL else ():
+            for count in (1, 37):
+                yield Case(collective, choice, count, roots[-1], False, "sum", "int32")
+
+
+def possible(case: Case, size: int) -> bool:
+    """Tell whether a message can be exchanged in place."""
+    try:
+        check_message(case.collective, size, case.message(size))
+    except UsageError:
+        return False
+    return True
 
 
 def wrong(case: Case, seed: int, world: World, native: Native | None) -> str | None:
     """Make one call and say what was wrong about it on this rank; without `native`, in Python."""
     rank, size, dtype, operator = world.rank, world.size, np.dtype(case.dtype), OPERATORS[case.op]
-    message = Message(case.count, dtype.itemsize, case.root, case.in_place)
+    message = case.message(size)
     place = layout(case.collective, rank, size, message)
     plan = bind(case.choice, rank, size, message) if case.choice else None
     spaces = allocate(place, plan.scratch if plan else 0, dtype)
-    pattern = Pattern(case.collective, dtype, operator, size, case.count, case.root, seed)
+    pattern = Pattern(
+        case.collective, dtype, operator, size, case.count, case.root, seed, message.counts
+    )
     pattern.fill(rank, place, spaces)
     if plan and native:
         call = native.plan(plan, spaces, operator)
@@ -110,15 +150,17 @@ def main() -> None:
     native, without = choose_engine(world, "auto")
     engines = [None, native] if native else [None]
     calls, called, found = 0, set(), []
-    for case, engine in product(cases(world.size), engines):
+    able = [case for case in cases(world.size) if possible(case, world.size)]
+    for case, engine in product(able, engines):
         if words := wrong(case, calls, world, engine):
             found.append(words)
         calls += 1
-        called.add((case.collective.name, case.label))
+        called.add((case.collective.name, case.label, case.shares.pattern, case.op))
     everyone = world.comm.gather(found)
     if everyone is not None:
         report = {
             "calls": calls,
+            "engines": len(engines),
             "called": sorted(called),
             "without native": without,
             "failures": [words for rank in everyone for words in rank],
