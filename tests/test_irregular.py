@@ -54,6 +54,12 @@ def test_counts_make_the_whole_vector_in_proportion_to_the_shares(pattern, of):
                 assert 0 <= count * share / sum(given) - border < 1
 
 
+def test_shares_are_listed_in_words_the_first_and_the_last_of_many():
+    of = COLLECTIVES["gather"]
+    assert parse("one-empty", of).words(3) == "one-empty: those of the ranks are as 1 : 0 : 1"
+    assert parse("linear", of).words(9).endswith("as 1 : 2 : 3 : 4 : 5 : 6 : 7 : … : 9")
+
+
 def test_equal_blocks_are_left_to_the_rule():
     for of in COLLECTIVES.values():
         asked = parse("equal", of)
