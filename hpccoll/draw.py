@@ -72,7 +72,7 @@ def _blocks(trace: Trace) -> str:
     if not contract.moves_data:
         return "no blocks: only signals"
     if contract.natural(trace.size) == trace.size**2 > 1:
-        return f"{trace.grid} blocks: what rank s has for rank d is block {trace.size}s+d"
+        return f"{trace.grid} blocks: what rank s has for rank d is block {trace.size}s+d, or s:d"
     if trace.grid == 1:
         return "one block: the whole vector"
     own = range(1) in (contract.held(0, 2, 0, 2), contract.wanted(0, 2, 0, 2))

@@ -23,6 +23,7 @@ AGAIN = "counting a rank twice changes nothing under " + ", ".join(
     operator.name for operator in OPERATORS.values() if operator.idempotent
 )
 ONE_BUFFER = "there is no other buffer than the result's"
+NO_INPUT = "ranks that receive have no input"
 
 
 @dataclass
@@ -126,7 +127,9 @@ def _not_twice(pattern: Pattern) -> str | None:
 
 
 def _not_overwritten(pattern: Pattern) -> str | None:
-    return ONE_BUFFER if pattern.collective.one_buffer else None
+    if pattern.collective.one_buffer:
+        return ONE_BUFFER
+    return NO_INPUT if pattern.collective.contributors == ROOT and pattern.size > 1 else None
 
 
 def _element(victim: Victim) -> None:

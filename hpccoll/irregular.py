@@ -9,6 +9,8 @@ from hpccoll.collectives import Collective
 from hpccoll.errors import UsageError, unknown
 
 PATTERNS = ("equal", "linear", "random[:SEED]", "one-empty", "one-huge", "a file of shares")
+LISTED = 8
+"""Shares that are listed at most."""
 HUGE = 9
 """The huge block has as many times the elements of all others together."""
 
@@ -57,6 +59,12 @@ class Shares:
             huge = max(1, HUGE * (size - 1))
             return tuple(huge if rank == middle else 1 for rank in range(size))
         return (1,) * size
+
+    def words(self, size: int) -> str:
+        """Return how the ranks' blocks compare, in words."""
+        shares = list(map(str, self.shares(size)))
+        listed = shares if size <= LISTED else [*shares[: LISTED - 1], "…", shares[-1]]
+        return f"{self.pattern}: those of the ranks are as {' : '.join(listed)}"
 
     def counts(self, collective: Collective, count: int, size: int) -> tuple[int, ...] | None:
         """Return the elements of every natural block, None where they are cut as usual.

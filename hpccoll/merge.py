@@ -21,8 +21,8 @@ from hpccoll.stats import FASTER, LEVEL, SAME, SLOWER, compare, median
 
 MERGED_SCHEMA = 1
 
-SETTINGS = ("sync", "arrival", "touch", "cold", "accumulate", "segment", "window")
-"""How was measured: fields that may be absent."""
+SETTINGS = ("counts", "sync", "arrival", "touch", "cold", "accumulate", "segment", "window")
+"""How blocks were cut, and how was measured: fields that may be absent."""
 
 QUESTION = ("collective", "ranks", "nodes", "dtype", "op", "in_place", *SETTINGS)
 """The fields that one table is about."""

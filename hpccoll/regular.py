@@ -9,12 +9,19 @@ from hpccoll.trace import RIGHT_OF_OWN, Arrow, Trace
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Every rank r sends to rank r + shift `count` blocks, from its own first one + start on."""
+    """Every rank r sends to rank r + shift `count` blocks, from its own first one + start on.
+
+    Attributes
+    ----------
+    pairs
+        Of an alltoall instead: for each block how far from r its source and its destination are.
+    """
 
     kind: str
     shift: int
     count: int
-    start: int
+    start: int = 0
+    pairs: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +68,29 @@ def regular(trace: Trace, arrows: Iterable[Arrow]) -> tuple[list[Pattern], list[
 
 
 def _pattern(trace: Trace, arrow: Arrow) -> Pattern | None:
-    """Describe a message relative to its source if its blocks are a single range mod the grid."""
+    """Describe a message relative to its source, if its blocks are a single range mod the grid.
+
+    Signals can always be described, and the blocks of an alltoall.
+    """
+    shift = (arrow.target - arrow.source) % trace.size
+    if not arrow.blocks:
+        return Pattern(arrow.kind, shift, 0)
+    if trace.choice.algorithm.collective.vectors(trace.size) > 1:
+        pairs = _relative(trace.size, arrow)
+        return Pattern(arrow.kind, shift, len(pairs), pairs=pairs)
     named = {block for part in arrow.blocks for block in part}
     first = [block for block in named if (block - 1) % trace.grid not in named]
-    shift, own = (arrow.target - arrow.source) % trace.size, arrow.source * trace.grid // trace.size
+    own = arrow.source * trace.grid // trace.size
     if len(named) == trace.grid and not arrow.scratch:
-        return Pattern(arrow.kind, shift, len(named), 0)
+        return Pattern(arrow.kind, shift, len(named))
     if len(first) != 1 or trace.grid % trace.size or arrow.scratch:
         return None
     return Pattern(arrow.kind, shift, len(named), (first[0] - own) % trace.grid)
+
+
+def _relative(size: int, arrow: Arrow) -> tuple[tuple[int, int], ...]:
+    ends = (divmod(block, size) for part in arrow.blocks for block in part)
+    return tuple(((s - arrow.source) % size, (d - arrow.source) % size) for s, d in ends)
 
 
 def _continues(run: list[Pattern], after: Pattern, grid: int) -> bool:
@@ -83,6 +104,12 @@ def every(trace: Trace, run: Sequence[Pattern]) -> str:
     """Say what rank r does in successive regular steps."""
     grid = trace.grid
     sent = ends("r", run[0].kind, _plus("r", _centred(run[0].shift, trace.size)))
+    if run[0].count == 0:
+        return sent + "  signal"
+    if run[0].pairs:
+        offsets = ([_centred(end, trace.size) for end in pair] for pair in run[0].pairs)
+        names = [":".join(_plus("r", offset) for offset in pair) for pair in offsets]
+        return f"{sent}  block{'s'[: len(names) - 1]} {_listed(names)}"
     if run[0].count == grid:
         return sent + "  all blocks" * (grid > 1)
     own = "r" if grid == trace.size else f"{grid // trace.size}r"
@@ -91,8 +118,11 @@ def every(trace: Trace, run: Sequence[Pattern]) -> str:
     names = [_plus(own, start + move * i) for i in range(len(run))]
     if (more := run[0].count - 1) > 0:
         names = [f"{a}..{_plus(own, start + move * i + more)}" for i, a in enumerate(names)]
-    listed = ", ".join(names if len(names) < 4 else [*names[:2], "…", names[-1]])
-    return f"{sent}  block{'s'[:more]} {listed}"
+    return f"{sent}  block{'s'[:more]} {_listed(names)}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names if len(names) < 4 else [*names[:2], "…", names[-1]])
 
 
 def ends(source: str, kind: str, target: str) -> str:

@@ -8,7 +8,7 @@ check must find each; undamaged it must find none.
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import count, islice, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,20 +177,26 @@ def _cases(size: int, report: Report) -> Iterator[tuple[Pattern, Choice]]:
         name: [Choice(entry) for entry in catalogue(name) if entry.supports(size)]
         for name in COLLECTIVES
     }
-    calls = product(_collectives(size), list(_types(report)), OPERATORS.values())
-    for number, (collective, of, operator) in enumerate(calls):
+    tested = _collectives(size)
+    for collective in COLLECTIVES.values():
+        if collective not in tested:
+            report.without.append(f"{collective.name} isn't tested: it leaves no result")
+    turns = {name: count() for name in COLLECTIVES}
+    calls = product(tested, list(_types(report)), OPERATORS.values())
+    for seed, (collective, of, operator) in enumerate(calls):
         if not operator.defined_for(of) or not (collective.reduces or operator.name == "sum"):
             continue
         if operator.average and not collective.averages:
             continue
-        root = number % size if collective.rooted else 0
+        turn = next(turns[collective.name])
+        root = turn % size if collective.rooted else 0
         natural = collective.natural(size)
         blocks = max(len(collective.wanted(rank, size, root, natural)) for rank in range(size))
-        count = SHARE * size * natural // max(blocks, 1) // collective.vectors(size)
+        elements = SHARE * size * natural // max(blocks, 1) // collective.vectors(size)
         ordered = collective.reduces and not operator.commutative
         choices = [c for c in able[collective.name] if not (ordered and c.algorithm.commutative)]
-        pattern = Pattern(collective, of, operator, size, count, root, seed=number)
-        yield pattern, choices[number % len(choices)]
+        pattern = Pattern(collective, of, operator, size, elements, root, seed)
+        yield pattern, choices[turn % len(choices)]
 
 
 def _victim(pattern: Pattern, number: int) -> int:

@@ -74,16 +74,20 @@ def header(
     ranks = (
         f"{world.size} rank{'s' * (world.size > 1)} on {world.nodes} node{'s' * (world.nodes > 1)}"
     )
+    what = f", {request.dtype.name}{operator}, {place}" if collective.moves_data else ""
     lines = [
-        f"{collective.name}, {request.dtype.name}{operator}, {place}, {ranks}",
+        f"{collective.name}{what}, {ranks}",
         f"{world.library}, threads: {world.thread_level} ({world.thread_reason})",
         f"bytes  {collective.bytes_are}",
         "times  us; a sample is one call on its slowest rank",
-        f"algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * {collective.busbw}",
+        *[f"algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * {collective.busbw}"]
+        * collective.moves_data,
         f"lib    the MPI library's {collective.baselines}",
         "t/lib  median divided by the library's; "
         f"{UNCLEAR} where samples differ no more than by chance (rank test, 5 %)",
     ]
+    if not request.shares.regular:
+        lines.append(f"blocks {request.shares.words(world.size)}")
     if request.in_place:
         lines.append(f"in place: {collective.in_place}")
     lines += notes

@@ -2,10 +2,11 @@
 
 import operator as python
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate
 from typing import Any
 
+import definitions
 import numpy as np
 import pytest
 
@@ -15,7 +16,6 @@ from hpccoll.collectives import COLLECTIVES
 from hpccoll.datatypes import COMPLEX, DTYPES, OPERATORS, bits, divide, kind, part
 from hpccoll.datatypes import dtype as datatype
 from hpccoll.layout import INPUT, SCRATCH, Message, layout
-from hpccoll.partition import Partition
 
 SIZES = (1, 2, 3, 5, 9, 64, 200)
 COUNT = 40
@@ -39,20 +39,48 @@ PAIRS = [
     (op, name)
     for op, operator in OPERATORS.items()
     for name in DTYPES
-    if kind(datatype(name)) in operator.kinds
+    if operator.defined_for(datatype(name))
 ]
 SOME = ("float32", "int32", "float64", "int64", "float16", "bfloat16", "complex64")
 SIGNIFICAND = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 
 
-def pattern(of="allreduce", dtype="float32", op="sum", size=5, count=COUNT, root=0, seed=1):
+MOVING = [of for of in COLLECTIVES if of not in definitions.REDUCED and of != "barrier"]
+"""The collectives that reduce nothing."""
+
+
+def pattern(
+    of="allreduce", dtype="float32", op="sum", size=5, count=COUNT, root=0, seed=1, counts=None
+):
     """Return the pattern of a call, in words."""
-    return Pattern(COLLECTIVES[of], datatype(dtype), OPERATORS[op], size, count, root, seed)
+    given = counts and tuple(counts) * COLLECTIVES[of].vectors(size)
+    return Pattern(COLLECTIVES[of], datatype(dtype), OPERATORS[op], size, count, root, seed, given)
+
+
+def cut(made):
+    """Return the elements of every rank's block."""
+    counts = made.counts and made.counts[: made.size]
+    return definitions.cut(made.count, made.size, counts)
+
+
+def whole(made):
+    """Return the elements of the full vector."""
+    return definitions.length(made.collective.name, cut(made))
 
 
 def vectors(made):
     """Return the full vector of every rank."""
-    return [made.inputs(rank, 0, made.count) for rank in range(made.size)]
+    return [made.inputs(rank, 0, whole(made)) for rank in range(made.size)]
+
+
+def results(made, rank):
+    """Return the elements of the full vector that a rank has at the end."""
+    return list(definitions.RESULT[made.collective.name](rank, made.root, cut(made)))
+
+
+def right(made, rank=0):
+    """Return a full vector of which a rank's result is a part."""
+    return made.expected(rank, 0, whole(made))
 
 
 def reduced(made, inputs):
@@ -62,6 +90,11 @@ def reduced(made, inputs):
         if made.operator.average:
             divide(result, made.size)
     return result
+
+
+def from_the_right(ufunc):
+    """Return the operator for operands that come in reverse."""
+    return lambda right, left: ufunc(left, right)
 
 
 def tree(ufunc, operands):
@@ -75,23 +108,24 @@ def tree(ufunc, operands):
 # The expected result
 
 
-def orders(ufunc, inputs):
-    """Yield the reductions of the ranks' vectors in several orders and bracketings."""
-    yield reduce(ufunc, inputs)
-    yield reduce(ufunc, reversed(inputs))
-    yield reduce(lambda right, left: ufunc(left, right), reversed(inputs))
-    yield tree(ufunc, inputs)
-    yield tree(ufunc, inputs[1:] + inputs[:1])
+def orders(operator, inputs):
+    """Yield reductions of the ranks' vectors in several bracketings, and orders if they may be."""
+    yield reduce(operator.ufunc, inputs)
+    yield reduce(from_the_right(operator.ufunc), reversed(inputs))
+    yield tree(operator.ufunc, inputs)
+    if operator.commutative:
+        yield reduce(operator.ufunc, reversed(inputs))
+        yield tree(operator.ufunc, inputs[1:] + inputs[:1])
 
 
 @pytest.mark.parametrize(("op", "dtype"), PAIRS)
 def test_a_reduction_in_any_order_is_the_expected_one_to_the_bit(op, dtype):
     for size in SIZES:
         made = pattern(dtype=dtype, op=op, size=size)
-        expected = made.expected(0, COUNT)
+        expected = right(made)
         assert expected.dtype == datatype(dtype)
         with np.errstate(all="raise"):
-            for found in orders(OPERATORS[op].ufunc, vectors(made)):
+            for found in orders(OPERATORS[op], vectors(made)):
                 assert found.dtype == expected.dtype
                 found = found.copy()
                 if op == "avg":
@@ -101,14 +135,14 @@ def test_a_reduction_in_any_order_is_the_expected_one_to_the_bit(op, dtype):
                 assert found.tobytes() == expected.tobytes(), size
 
 
-@pytest.mark.parametrize(("op", "dtype"), PAIRS)
+@pytest.mark.parametrize(("op", "dtype"), [pair for pair in PAIRS if pair[0] in PYTHON])
 def test_the_expected_result_is_that_of_unbounded_numbers(op, dtype):
     """What unbounded arithmetic gives fits into the type, and so does every partial result."""
     number = complex if kind(datatype(dtype)) == COMPLEX else lambda x: int(x.item())
     for size in SIZES:
         made = pattern(dtype=dtype, op=op, size=size)
         columns = zip(*([number(x) for x in vector] for vector in vectors(made)), strict=True)
-        for column, expected in zip(columns, made.expected(0, COUNT), strict=True):
+        for column, expected in zip(columns, right(made), strict=True):
             # Nothing is negative, and no factor is zero: partial results don't exceed the whole.
             assert min(map(abs, column)) >= (op == "prod")
             result = reduce(PYTHON[op], column)
@@ -141,28 +175,34 @@ def test_averages_of_different_sums_are_different(dtype, size):
     assert len(np.unique(sums.astype(complex))) == len(sums)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("count", [0, 1, 37])
-def test_an_allgather_expects_every_ranks_own_block(size, count):
-    made = pattern("allgather", size=size, count=count)
-    cut = Partition(count, size)
-    blocks = [made.inputs(r, cut.border(r), cut.border(r + 1)) for r in range(size)]
-    assert np.array_equal(made.expected(0, count), np.concatenate(blocks))
+@pytest.mark.parametrize("of", [*MOVING, *definitions.REDUCED])
+@pytest.mark.parametrize("op", ["sum", "max", "bxor"])
+def test_every_rank_is_expected_to_have_what_the_definition_makes_of_the_inputs(of, op):
+    for size in (1, 2, 5):
+        for count, counts in ((0, None), (1, None), (37, None), (size + 7, [7] + [1] * size)):
+            if counts and not COLLECTIVES[of].irregular:
+                continue
+            root = size - 1 if COLLECTIVES[of].rooted else 0
+            counts = counts and counts[:size]
+            count = sum(counts) if counts else count
+            made = pattern(of, "int32", op, size, count, root, counts=counts)
+            inputs = np.array(vectors(made), "int32")
+            reduction = partial(reduce, OPERATORS[op].ufunc)
+            for rank in range(size):
+                if not (elements := results(made, rank)):
+                    continue
+                defined = definitions.result(of, inputs, rank, root, cut(made), reduction)
+                assert np.array_equal(right(made, rank)[elements], defined), (size, rank)
 
 
-@pytest.mark.parametrize("root", [0, 2, 4])
-def test_a_broadcast_expects_the_roots_vector(root):
-    made = pattern("bcast", root=root)
-    assert np.array_equal(made.expected(0, COUNT), vectors(made)[root])
-
-
-@pytest.mark.parametrize("of", COLLECTIVES)
+@pytest.mark.parametrize("of", [*MOVING, *definitions.REDUCED])
 @pytest.mark.parametrize("op", OPERATORS)
 def test_chunks_are_parts_of_the_whole(of, op):
     made = pattern(of, dict(reversed(PAIRS))[op], op)
-    whole = made.expected(0, COUNT)
+    last = made.size - 1
+    result = right(made, last)
     for start, stop in ((0, 1), (0, 7), (7, 8), (8, 16), (9, 31), (13, 40), (39, 40), (11, 11)):
-        assert np.array_equal(made.expected(start, stop), whole[start:stop])
+        assert np.array_equal(made.expected(last, start, stop), result[start:stop])
         for rank, vector in enumerate(vectors(made)):
             assert np.array_equal(made.inputs(rank, start, stop), vector[start:stop])
 
@@ -201,8 +241,9 @@ def test_every_rank_matters_somewhere(dtype, op):
         made = pattern(dtype=dtype, op=op, size=size, count=24 * size)
         inputs, ufunc = vectors(made), OPERATORS[op].ufunc
         # Exclusive reductions from both sides, so that the work isn't quadratic in the ranks.
-        before, after = (list(accumulate(side, ufunc)) for side in (inputs, inputs[::-1]))
-        expected = made.expected(0, made.count)
+        before = list(accumulate(inputs, ufunc))
+        after = list(accumulate(inputs[::-1], from_the_right(ufunc)))
+        expected = right(made)
         for rank in range(size):
             sides = [before[rank - 1].copy()] if rank else []
             sides += [after[size - rank - 2].copy()] if rank < size - 1 else []
@@ -213,7 +254,7 @@ def test_every_rank_matters_somewhere(dtype, op):
     ("of", "op", "dtype"),
     [
         *(("allreduce", *pair) for pair in PAIRS if pair[1] in SOME),
-        *((of, "sum", dtype) for of in COLLECTIVES for dtype in SOME),
+        *((of, "sum", dtype) for of in (*MOVING, *definitions.REDUCED) for dtype in SOME),
     ],
 )
 def test_another_seed_gives_other_inputs_and_another_result(of, op, dtype):
@@ -221,7 +262,7 @@ def test_another_seed_gives_other_inputs_and_another_result(of, op, dtype):
     # Truths are often equal by chance: only one rank's depends on the seed. Of other values about
     # every second one is, where a type has few exponents or ranks have no value of their own.
     most = 0.95 if op in LOGICAL else 0.6
-    same = one.expected(0, 100) == other.expected(0, 100)
+    same = right(one, one.size - 1) == right(other, other.size - 1)
     assert same.mean() < most
     for mine, others in zip(vectors(one), vectors(other), strict=True):
         assert (mine == others).mean() < most
@@ -248,8 +289,9 @@ class Ranks:
         """Write every rank's share of a full vector where its result belongs."""
         for place, spaces in zip(self.places, self.spaces, strict=True):
             result = place.result
-            window = vector[place.result_start : place.result_start + result.count]
-            spaces[result.space][result.offset : result.offset + result.count] = window
+            share = [vector[span.start : span.stop] for span in place.result_spans]
+            if share:
+                spaces[result.space][result.offset :][: result.count] = np.concatenate(share)
 
 
 def buffers(made, in_place=False):
@@ -271,13 +313,14 @@ REDUCTIONS = [
 ]
 SIZE, ROOT, BLOCK = 5, 2, 37
 """Every fault is tried on these ranks, with blocks of as many elements."""
+EVERY = list(range(SIZE))
 
 
 def swapped(vector):
     """Exchange the second block and the third."""
-    blocks = np.split(vector.copy(), SIZE)
-    blocks[1], blocks[2] = blocks[2], blocks[1]
-    return np.concatenate(blocks)
+    vector = vector.copy()
+    vector[BLOCK : 3 * BLOCK] = np.roll(vector[BLOCK : 3 * BLOCK], BLOCK)
+    return vector
 
 
 def zeroed(vector):
@@ -301,7 +344,7 @@ def nudged(vector):
 
 def other(made):
     """Return the result of an earlier call."""
-    return replace(made, seed=made.seed + 1).expected(0, made.count)
+    return right(replace(made, seed=made.seed + 1))
 
 
 MISPLACED = [swapped, zeroed, shifted, nudged]
@@ -315,24 +358,24 @@ def reducing(request):
 
 
 def found(made, vector):
-    """Tell on how many ranks a wrong vector instead of the result is noticed."""
+    """Return the ranks on which a wrong vector instead of the result is noticed."""
     ranks = buffers(made)
-    ranks.deliver(made.expected(0, made.count))
+    ranks.deliver(right(made))
     assert ranks.mismatches == [None] * made.size
     ranks.deliver(vector)
-    return sum(mismatch is not None for mismatch in ranks.mismatches)
+    return [rank for rank, mismatch in enumerate(ranks.mismatches) if mismatch]
 
 
 @pytest.mark.parametrize("damage", MISPLACED)
 def test_a_damaged_result_of_a_reduction_is_found(reducing, damage):
-    assert found(reducing, damage(reducing.expected(0, reducing.count))) == SIZE
+    assert found(reducing, damage(right(reducing))) == EVERY
 
 
 @pytest.mark.parametrize("missing", range(SIZE))
 def test_a_missing_rank_is_found(reducing, missing):
     inputs = vectors(reducing)
     del inputs[missing]
-    assert found(reducing, reduced(reducing, inputs)) == SIZE
+    assert found(reducing, reduced(reducing, inputs)) == EVERY
 
 
 @pytest.mark.parametrize("doubled", range(SIZE))
@@ -341,25 +384,25 @@ def test_a_doubled_rank_is_found_unless_the_result_is_right(op, dtype, doubled):
     made = pattern("allreduce", dtype, op, SIZE, SIZE * BLOCK)
     inputs = vectors(made)
     wrong = reduced(made, [*inputs, inputs[doubled]])
-    assert found(made, wrong) == (0 if op in IDEMPOTENT else SIZE)
+    assert found(made, wrong) == ([] if op in IDEMPOTENT else EVERY)
 
 
 @pytest.mark.parametrize("doubled", range(SIZE))
 def test_a_rank_in_the_place_of_another_is_found(reducing, doubled):
     inputs = vectors(reducing)
     inputs[(doubled + 1) % SIZE] = inputs[doubled]
-    assert found(reducing, reduced(reducing, inputs)) == SIZE
+    assert found(reducing, reduced(reducing, inputs)) == EVERY
 
 
 def test_the_result_of_an_earlier_reduction_is_found(reducing):
-    assert found(reducing, other(reducing)) == SIZE
+    assert found(reducing, other(reducing)) == EVERY
 
 
 @pytest.mark.parametrize("times", [1, SIZE])
 @pytest.mark.parametrize("rank", range(SIZE))
 def test_a_reduction_without_communication_is_found(reducing, rank, times):
     own = [reducing.inputs(rank, 0, reducing.count)] * times
-    assert found(reducing, reduced(reducing, own)) == SIZE
+    assert found(reducing, reduced(reducing, own)) == EVERY
 
 
 @pytest.mark.parametrize(("op", "dtype"), [pair for pair in PAIRS if "int" not in pair[1]])
@@ -374,39 +417,53 @@ def test_a_zero_of_the_other_sign_is_wrong_but_where_the_order_decides_it(op, dt
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16", "complex64"])
-@pytest.mark.parametrize("of", ["allgather", "bcast"])
+@pytest.mark.parametrize("of", MOVING)
 class TestMovingData:
     """Faults of collectives that reduce nothing."""
 
     def call(self, of, dtype):
-        return pattern(of, dtype, "sum", SIZE, SIZE * BLOCK, ROOT if of == "bcast" else 0)
+        root = ROOT if COLLECTIVES[of].rooted else 0
+        return pattern(of, dtype, "sum", SIZE, SIZE * BLOCK, root)
+
+    def check(self, made, vector):
+        """Check that a wrong vector is noticed on all ranks whose part of it is wrong."""
+        differs = bits(vector != right(made))
+        wrong = [rank for rank in range(SIZE) if differs[results(made, rank)].any()]
+        assert wrong
+        assert found(made, vector) == wrong
 
     @pytest.mark.parametrize("damage", MISPLACED)
     def test_a_damaged_result_is_found(self, of, dtype, damage):
         made = self.call(of, dtype)
-        assert found(made, damage(made.expected(0, made.count))) == SIZE
+        self.check(made, damage(right(made)))
 
     def test_the_result_of_an_earlier_call_is_found(self, of, dtype):
         made = self.call(of, dtype)
-        assert found(made, other(made)) == SIZE
+        self.check(made, other(made))
 
     @pytest.mark.parametrize("rank", range(SIZE))
     def test_one_ranks_vector_instead_is_found(self, of, dtype, rank):
         made = self.call(of, dtype)
-        right = of == "bcast" and rank == ROOT
-        assert found(made, vectors(made)[rank]) == (0 if right else SIZE)
+        if of in ("bcast", "scatter") and rank == ROOT:
+            assert found(made, vectors(made)[rank]) == []
+        else:
+            self.check(made, vectors(made)[rank])
 
     def test_nothing_communicated_is_found_wherever_something_was_to_come(self, of, dtype):
-        ranks = buffers(self.call(of, dtype))
-        silent = [rank for rank, mismatch in enumerate(ranks.mismatches) if mismatch is None]
-        assert silent == ([ROOT] if of == "bcast" else [])
+        made = self.call(of, dtype)
+        silent = [rank for rank, found in enumerate(buffers(made).mismatches) if found is None]
+        assert silent == [
+            rank
+            for rank in range(SIZE)
+            if not results(made, rank) or (of == "bcast" and rank == ROOT)
+        ]
 
 
 @pytest.mark.parametrize("missing", range(SIZE))
 def test_a_block_that_never_came_is_found(missing):
     made = pattern("allgather", size=SIZE, count=SIZE * BLOCK)
     ranks = buffers(made)
-    vector = made.expected(0, made.count)
+    vector = right(made)
     vector[missing * BLOCK : (missing + 1) * BLOCK] = made._poison
     ranks.deliver(vector)
     assert all(
@@ -420,9 +477,9 @@ def test_a_block_of_another_rank_is_found(doubled):
     """Position i of another rank's vector is what a wrong sender would have sent as its own."""
     made = pattern("allgather", size=SIZE, count=SIZE * BLOCK)
     after = (doubled + 1) % SIZE
-    vector = made.expected(0, made.count)
+    vector = right(made)
     vector[after * BLOCK : (after + 1) * BLOCK] = vector[doubled * BLOCK : (doubled + 1) * BLOCK]
-    assert found(made, vector) == SIZE
+    assert found(made, vector) == EVERY
 
 
 @pytest.mark.parametrize(("op", "dtype"), PAIRS)
@@ -430,7 +487,7 @@ def test_what_was_never_written_is_never_right(op, dtype):
     for size in (1, 2, 3, 9, 64):
         for of in ("allreduce", "allgather", "bcast"):
             made = pattern(of, dtype, op, size)
-            values = [made.expected(0, made.count), *vectors(made)]
+            values = [right(made), *vectors(made)]
             assert not any((vector == made._poison).any() for vector in values)
 
 
@@ -440,14 +497,14 @@ def test_what_was_never_written_is_never_right(op, dtype):
 def test_a_mismatch_names_rank_first_index_both_values_and_the_number():
     made = pattern("reduce-scatter", "int32", "sum", 4, 40)
     ranks = buffers(made)
-    ranks.deliver(made.expected(0, 40))
+    ranks.deliver(right(made))
     place, spaces = ranks.places[2], ranks.spaces[2]
-    right = int(made.expected(23, 24)[0])
+    value = int(made.expected(2, 23, 24)[0])
     spaces[place.result.space][[3, 5, 9]] += 1
     assert ranks.mismatches[:2] == [None, None]
     assert ranks.mismatches[3] is None
     assert str(ranks.mismatches[2]) == (
-        f"rank 2, index 23: expected {right}, got {right + 1} (3 wrong in all)"
+        f"rank 2, index 23: expected {value}, got {value + 1} (3 wrong in all)"
     )
 
 
@@ -455,7 +512,7 @@ def test_a_mismatch_counts_over_chunks(monkeypatch):
     monkeypatch.setattr(check, "CHUNK", 7)
     made = pattern(dtype="int32", count=40)
     ranks = buffers(made)
-    ranks.deliver(made.expected(0, 40))
+    ranks.deliver(right(made))
     assert ranks.mismatches == [None] * made.size
     ranks.spaces[1][1][[6, 7, 20, 39]] += 1
     found = ranks.mismatches[1]
@@ -465,7 +522,7 @@ def test_a_mismatch_counts_over_chunks(monkeypatch):
 def test_an_input_that_was_overwritten_is_found():
     made = pattern(dtype="int32")
     ranks = buffers(made)
-    ranks.deliver(made.expected(0, made.count))
+    ranks.deliver(right(made))
     ranks.spaces[3][INPUT][11] += 1
     assert [rank for rank, found in enumerate(ranks.mismatches) if found] == [3]
     assert ranks.mismatches[3].index == 11
@@ -474,15 +531,15 @@ def test_an_input_that_was_overwritten_is_found():
 @pytest.mark.parametrize("chunk", [5, 1 << 18])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16", "complex128"])
-@pytest.mark.parametrize("of", COLLECTIVES)
+@pytest.mark.parametrize("of", [*MOVING, *definitions.REDUCED])
 def test_filling_poisons_all_but_the_input(monkeypatch, of, dtype, in_place, chunk):
     monkeypatch.setattr(check, "CHUNK", chunk)
     made = pattern(of, dtype, size=4, count=37, root=1 if COLLECTIVES[of].rooted else 0)
     ranks = buffers(made, in_place)
     for rank, (place, spaces) in enumerate(zip(ranks.places, ranks.spaces, strict=True)):
         held = slice(place.held.offset, place.held.offset + place.held.count)
-        right = made.inputs(rank, place.held_start, place.held_start + place.held.count)
-        assert np.array_equal(spaces[place.held.space][held], right)
+        elements = list(definitions.HELD[of](rank, made.root, cut(made)))
+        assert np.array_equal(spaces[place.held.space][held], vectors(made)[rank][elements])
         rest = [np.delete(spaces[place.held.space], held)]
         rest += [spaces[s] for s in (1, SCRATCH) if s != place.held.space]
         for elements in rest:

@@ -5,9 +5,12 @@ import pytest
 from hpccoll.draw import text
 from hpccoll.errors import UnsupportedError
 from hpccoll.registry import Choice, choose
+from hpccoll.regular import regular
+from hpccoll.trace import watch
 from hpccoll.verify import prove
 
 MESSAGE = re.compile(r"\d+ (?:→\+?|\+←) \d+")
+EVERY = re.compile(r"every r\S* (?:→\+?|\+←) r")
 
 
 def drawn(of, name, size, root=0, width=100):
@@ -21,7 +24,8 @@ def test_every_message_is_listed_and_the_last_round_is_the_critical_path(entry, 
         return
     counts = prove(Choice(entry), size).counts
     picture = text(Choice(entry), size)
-    assert len(MESSAGE.findall(picture)) == counts.total
+    alike = 0 if "│" in picture else size * len(EVERY.findall(picture))
+    assert len(MESSAGE.findall(picture)) + alike == counts.total
     assert [int(n) for n in re.findall(r"round (\d+)", picture)] == [*range(1, counts.steps + 1)]
 
 
@@ -55,6 +59,42 @@ def test_what_every_rank_does_is_what_each_is_seen_to_do(of, name):
             for r in range(size)
         }
         assert found == expanded
+
+
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        *(("alltoall", f"bruck:radix={radix}") for radix in (2, 3)),
+        *(("alltoall", "pairwise"), ("alltoall", "linear:window=2"), ("barrier", "dissemination")),
+    ],
+)
+@pytest.mark.parametrize("size", [5, 9])
+def test_every_message_of_an_alltoall_or_barrier_can_be_said_of_all_ranks(of, name, size):
+    (choice,) = choose(of, name)
+    trace = watch(choice, size, states=False)
+    for arrows in trace.arrows.values():
+        patterns, others = regular(trace, arrows)
+        assert others == []
+        said = {
+            (r, (r + pattern.shift) % size, _pairs(r, pattern, size))
+            for pattern in patterns
+            for r in range(size)
+        }
+        named = [(a.source, a.target, [b for part in a.blocks for b in part]) for a in arrows]
+        assert said == {(source, target, tuple(blocks)) for source, target, blocks in named}
+
+
+def _pairs(rank, pattern, size):
+    return tuple((rank + s) % size * size + (rank + d) % size for s, d in pattern.pairs)
+
+
+def test_regular_rounds_of_an_alltoall_name_source_and_destination_of_its_blocks():
+    lines = drawn("alltoall", "bruck", 9).splitlines()
+    assert "81 blocks: what rank s has for rank d is block 9s+d, or s:d" in lines
+    assert lines[-2:] == [
+        "round 3   every r → r+4  blocks r-3:r+4, r-2:r+4, …, r:r+4",
+        "round 4   every r → r-1  block r:r-1",
+    ]
 
 
 def _at(rank, expression, size):

@@ -2,37 +2,14 @@
 
 from itertools import product
 
+import definitions
 import pytest
 
 from hpccoll.collectives import COLLECTIVES
-from hpccoll.layout import INPUT, OUTPUT, Message, Region, layout
-from hpccoll.partition import Partition
+from hpccoll.errors import UsageError
+from hpccoll.layout import INPUT, OUTPUT, Message, Region, check_message, layout
 
 SIZES = (1, 2, 3, 5, 8)
-
-
-def share(count, size, rank):
-    """Return the elements of one rank's block."""
-    cut = Partition(count, size)
-    return range(cut.border(rank), cut.border(rank) + cut.size(rank))
-
-
-DEFINITIONS = {
-    "allreduce": (lambda all, own, at_root: all, lambda all, own, at_root: all),
-    "reduce-scatter": (lambda all, own, at_root: all, lambda all, own, at_root: own),
-    "allgather": (lambda all, own, at_root: own, lambda all, own, at_root: all),
-    "bcast": (lambda all, own, at_root: at_root, lambda all, own, at_root: all),
-    "reduce": (lambda all, own, at_root: all, lambda all, own, at_root: at_root),
-}
-"""Which elements of the full vector a rank holds before, and which it has after."""
-
-
-def cases():
-    """Yield every (rank, size, root, count) to try, for a collective with roots."""
-    for size in SIZES:
-        for count in sorted({0, 1, size - 1, size, 37}):
-            for rank, root in product(range(size), range(size)):
-                yield rank, size, root, count
 
 
 @pytest.fixture(params=COLLECTIVES)
@@ -41,40 +18,46 @@ def of(request):
     return COLLECTIVES[request.param]
 
 
-def test_every_collective_has_a_definition_here():
-    assert set(DEFINITIONS) == set(COLLECTIVES)
+def cases(of):
+    """Yield every (size, root, count, elements of the ranks' blocks) to try."""
+    for size in SIZES:
+        for root in range(size if of.rooted else 1):
+            for count in sorted({0, 1, size - 1, size, 37}):
+                yield size, root, count, None
+            if of.irregular:
+                yield size, root, 3 * size, [3 * size] + [0] * (size - 1)
+                yield size, root, size * (size - 1) // 2, list(range(size))
 
 
 def each(of, in_place):
-    """Yield the layout of every rank and the windows that the definition gives it."""
-    for rank, size, root, count in cases():
-        if root and not of.rooted:
+    """Yield rank, layout, and the elements that the rank has before and after by definition."""
+    for size, root, count, counts in cases(of):
+        if in_place and of.name == "alltoall" and (counts or count % size):
             continue
-        windows = (
-            range(count),
-            share(count, size, rank),
-            range(count if rank == root else 0),
-        )
-        held, result = (window(*windows) for window in DEFINITIONS[of.name])
-        has_result = of.name != "reduce" or rank == root
-        place = layout(of, rank, size, Message(count, 4, root, in_place))
-        yield place, held, result, has_result
+        cut = definitions.cut(count, size, counts)
+        given = counts and tuple(counts) * of.vectors(size)
+        for rank in range(size):
+            place = layout(of, rank, size, Message(count, 4, root, in_place, counts=given))
+            held = list(definitions.HELD[of.name](rank, root, cut))
+            yield rank == root, place, held, list(definitions.RESULT[of.name](rank, root, cut))
+
+
+def elements(spans):
+    """Return the elements of ranges, in order."""
+    return [element for span in spans for element in span]
 
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_regions_hold_the_elements_of_the_definition(of, in_place):
-    for place, held, result, _ in each(of, in_place):
-        for region, start, window in (
-            (place.held, place.held_start, held),
-            (place.result, place.result_start, result),
-        ):
-            assert region.count == len(window)
-            assert not window or start == window.start
+    for _, place, held, result in each(of, in_place):
+        assert elements(place.held_spans) == held
+        assert elements(place.result_spans) == result
+        assert (place.held.count, place.result.count) == (len(held), len(result))
 
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_regions_lie_within_their_spaces_and_nothing_is_left_over(of, in_place):
-    for place, held, result, _ in each(of, in_place):
+    for _, place, held, result in each(of, in_place):
         space = {INPUT: place.input, OUTPUT: place.output}
         for region in (place.held, place.result):
             assert 0 <= region.offset <= region.offset + region.count <= space[region.space]
@@ -83,7 +66,7 @@ def test_regions_lie_within_their_spaces_and_nothing_is_left_over(of, in_place):
 
 
 def test_out_of_place_input_and_result_have_a_buffer_each(of):
-    for place, held, result, _ in each(of, in_place=False):
+    for _, place, held, result in each(of, in_place=False):
         if of.one_buffer:
             continue
         assert not place.in_place
@@ -91,30 +74,30 @@ def test_out_of_place_input_and_result_have_a_buffer_each(of):
         assert place.result == Region(OUTPUT, 0, len(result))
 
 
-def test_in_place_the_input_lies_in_the_output_and_the_input_space_is_empty(of):
-    for place, _, _, has_result in each(of, in_place=True):
-        assert place.in_place == has_result
-        if has_result:
+def test_in_place_the_input_lies_in_the_output_where_a_rank_has_both(of):
+    for is_root, place, held, result in each(of, in_place=True):
+        if held and result:
+            assert place.in_place
+        elif of.name in ("reduce", "gather", "scatter"):
+            assert not place.in_place or is_root
+        if place.in_place:
             assert place.input == 0
             assert place.held.space == place.result.space == OUTPUT
-
-
-def test_in_place_a_rank_without_result_keeps_its_input(of):
-    for place, held, _, has_result in each(of, in_place=True):
-        if not has_result:
+        else:
             assert place.held == Region(INPUT, 0, len(held))
-            assert (place.input, place.output) == (len(held), 0)
+            assert place.result == Region(OUTPUT, 0, len(result))
 
 
 def test_in_place_input_and_result_lie_as_mpi_says(of):
-    for place, held, result, has_result in each(of, in_place=True):
-        if not has_result or not held:
+    for _, place, held, result in each(of, in_place=True):
+        if not held or not result:
             continue
-        if of.name == "reduce-scatter":
-            assert place.held.offset == place.result.offset == 0
+        if of.name == "scatter":  # the root's block stays in its input
+            assert (place.held.offset, place.result.offset) == (0, result[0])
+        elif of.name in ("allgather", "gather"):  # the own block lies at its place already
+            assert (place.held.offset, place.result.offset) == (held[0], 0)
         else:
-            # Where the input lies in the result, it is at its own place there.
-            assert place.held.offset == held.start - result.start
+            assert place.held.offset == place.result.offset == 0
 
 
 def test_a_broadcast_has_one_buffer_whatever_is_asked():
@@ -123,23 +106,24 @@ def test_a_broadcast_has_one_buffer_whatever_is_asked():
         assert asked == always
 
 
-def test_blocks_of_all_ranks_make_the_vector():
-    for size in SIZES:
-        for count in (0, 1, size - 1, size, 37):
-            places = [
-                layout(COLLECTIVES["allgather"], rank, size, Message(count, 4))
-                for rank in range(size)
-            ]
-            elements = [i for p in places for i in range(p.held_start, p.held_start + p.held.count)]
-            assert elements == list(range(count))
+def test_what_is_received_in_place_must_be_as_long_as_what_it_replaces(of):
+    for size, root, count, counts in cases(of):
+        given = counts and tuple(counts) * of.vectors(size)
+        message = Message(count, 4, root, in_place=True, counts=given)
+        lengths = {len(part) for part in definitions.cut(count, size, counts)}
+        if of.name == "alltoall" and len(lengths) > 1:
+            with pytest.raises(UsageError, match="all blocks must be equal; use sizes that"):
+                check_message(of, size, message)
+        else:
+            check_message(of, size, message)
 
 
 def test_regions_overlap_if_they_share_an_element():
     regions = [Region(s, o, c) for s in (INPUT, OUTPUT) for o in range(4) for c in range(4)]
 
-    def elements(region):
+    def inside(region):
         return {(region.space, region.offset + i) for i in range(region.count)}
 
     for one, other in product(regions, regions):
         if one.count and other.count:
-            assert one.overlaps(other) == bool(elements(one) & elements(other))
+            assert one.overlaps(other) == bool(inside(one) & inside(other))

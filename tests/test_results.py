@@ -63,7 +63,7 @@ def request_of(name="allreduce", in_place=False, **given):
         min_bytes=None,
         max_bytes=None,
         factor=None,
-        size_list="64",
+        size_list="64" if COLLECTIVES[name].moves_data else None,
         op="sum",
         root_text="all",
         no_check=False,
@@ -292,7 +292,10 @@ def test_csv_says_the_same_as_json(number):
         assert row[f"{name}_us"] == ("" if us is None else str(us))
 
 
-ASKED = {"accumulate", "segment", "window", "sync", "arrival", "touch", "cold", "target_ci"}
+ASKED = {
+    *("accumulate", "segment", "window", "sync", "arrival", "touch", "cold", "target_ci"),
+    "counts",
+}
 """Fields of how was measured, which are the same in every line of one run."""
 JSON_ONLY = {"target_met", "late", "skew_us", "canary_us", "verdict", "straggler", "selection"}
 

@@ -9,6 +9,7 @@ from hpccoll.check import Mismatch
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.datatypes import OPERATORS
 from hpccoll.datatypes import dtype as numpy_dtype
+from hpccoll.irregular import Shares
 from hpccoll.layout import Message
 from hpccoll.registry import LIBRARY
 from hpccoll.stats import SAME, Summary, Verdict
@@ -23,7 +24,7 @@ WORLD = SimpleNamespace(
 )
 
 
-def request_of(name="allreduce", roots=1, choices=("ring",), in_place=False):
+def request_of(name="allreduce", roots=1, choices=("ring",), in_place=False, counts="equal"):
     """Return what the table needs to know of a request."""
     return SimpleNamespace(
         collective=COLLECTIVES[name],
@@ -32,6 +33,7 @@ def request_of(name="allreduce", roots=1, choices=("ring",), in_place=False):
         in_place=in_place,
         choices=choices,
         roots=lambda size: range(roots),
+        shares=Shares(counts),
     )
 
 
@@ -415,11 +417,25 @@ def test_the_header_says_what_would_mislead():
     assert "\nnote   of this run\n" in table.header(request_of(), WORLD, ["note   of this run"])
 
 
+def test_the_header_says_how_blocks_differ():
+    assert "\nblocks " not in table.header(request_of("gather"), WORLD)
+    header = table.header(request_of("gather", counts="linear"), WORLD)
+    assert "\nblocks linear: those of the ranks are as 1 : 2 : 3 : 4\n" in header
+
+
+def test_the_header_of_a_barrier_speaks_of_no_data():
+    header = table.header(request_of("barrier"), WORLD)
+    assert header.startswith("barrier, 4 ranks on ")
+    assert "GB/s" not in header
+
+
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_the_header_says_what_size_and_bandwidth_mean(name):
     of = COLLECTIVES[name]
     header = table.header(request_of(name, in_place=True), WORLD)
-    for words in (of.bytes_are, of.busbw, of.baselines, of.in_place):
+    for words in (of.bytes_are, f"busbw = algbw * {of.busbw}", of.baselines, of.in_place):
+        if of.name == "barrier" and "algbw" in words:
+            continue
         assert words in header
     assert ("float32 sum" in header) == of.reduces
 
