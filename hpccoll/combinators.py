@@ -1,11 +1,43 @@
 """Schedules made of schedules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import lcm
+from typing import Protocol
 
 from hpccoll.schedule import RIGHT, Blocks, Combine, Recv, Round, Rounds, Send, embed
 from hpccoll.shapes import power_of_two_below
 
 Generator = Callable[[int, int], Rounds]
+Names = range | tuple[int, ...]
+
+FINER = 16
+"""How much finer than its parts' own grids the grid of a composed schedule is, at most."""
+
+
+class Schedule(Protocol):
+    """A schedule for any number of ranks, such as `hpccoll.registry.Choice`."""
+
+    def grid(self, size: int, /) -> int:
+        """Return the number of blocks that it names."""
+
+    def schedule(self, rank: int, size: int, /) -> Rounds:
+        """Return the rounds of one rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerRank:
+    """A bare generator as a `Schedule` that names one block per rank."""
+
+    generate: Generator
+
+    def grid(self, size: int) -> int:
+        """Return the number of blocks, which is that of the ranks."""
+        return size
+
+    def schedule(self, rank: int, size: int) -> Rounds:
+        """Return the rounds of one rank."""
+        return self.generate(rank, size)
 
 
 def fold(
@@ -64,3 +96,49 @@ def rotate(generate: Generator, root: int) -> Generator:
         return embed(rounds, ranks=lambda v: (v + root) % size)
 
     return rotated
+
+
+def backwards(generate: Generator) -> Generator:
+    """Turn a schedule of plain messages round: a scatter becomes a gather."""
+
+    def turned(rank: int, size: int) -> Rounds:
+        for step in reversed([*generate(rank, size)]):
+            yield Round(
+                *(
+                    (Recv if isinstance(action, Send) else Send)(action.peer, action.blocks)
+                    for action in step.actions
+                    if isinstance(action, Send | Recv)
+                )
+            )
+
+    return turned
+
+
+def among(members: Sequence[int], rank: int, part: Schedule, shares: Sequence[Names]) -> Rounds:
+    """Run a schedule among some of the ranks; the others do nothing.
+
+    Parameters
+    ----------
+    members
+        The ranks that take part, in the order in which `part` numbers them.
+    shares
+        What each natural block of `part` stands for: names of the larger schedule, or none. Blocks
+        that `part` cuts into pieces cut these names as evenly.
+    """
+    if rank not in members:
+        return
+    pieces = part.grid(len(members)) // len(shares)
+
+    def blocks(block: int) -> Blocks:
+        share, piece = shares[block // pieces], block % pieces
+        return share[len(share) * piece // pieces : len(share) * (piece + 1) // pieces]
+
+    yield from embed(part.schedule(members.index(rank), len(members)), ranks=members, blocks=blocks)
+
+
+def refined(*grids: int) -> int:
+    """Return a grid that contains the borders of all `grids`, if that isn't too fine.
+
+    Else it contains those of the largest, and the pieces of the others are nearly equal.
+    """
+    return min(lcm(*grids), FINER * max(grids))

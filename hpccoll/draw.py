@@ -4,13 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import zip_longest
 from textwrap import wrap
 
 from hpccoll.cost import LETTERS, evaluate
 from hpccoll.registry import Choice
 from hpccoll.schedule import DATA, RIGHT, Combine, Message, Ranges, ranges
-from hpccoll.symbolic import Execution
+from hpccoll.symbolic import Counts, Execution
 
 DETAILED_UP_TO = 16
 """Up to this number of ranks every message is listed beside the state of every block."""
@@ -59,6 +60,7 @@ class _Film:
     detailed: bool
     arrows: dict[int, list[_Arrow]] = field(default_factory=lambda: defaultdict(list))
     rows: dict[tuple[int, int], str] = field(default_factory=dict)
+    counts: Counts | None = None
 
     def delivered(self, step: int, source: int, target: int, receive: Message) -> None:
         kind = "→"
@@ -103,7 +105,8 @@ def _watch(choice: Choice, size: int, root: int, width: int) -> _Film:
     film = _Film(choice, size, grid, size <= DETAILED_UP_TO and grid <= width // 2)
     held = [choice.algorithm.collective.held(rank, size, root, natural) for rank in range(size)]
     start = [range(h.start * grid // natural, h.stop * grid // natural) for h in held]
-    Execution([choice.schedule(r, size, root) for r in range(size)], start, grid, watcher=film)
+    schedules = [choice.schedule(rank, size, root) for rank in range(size)]
+    film.counts = Execution(schedules, start, grid, watcher=film).counts
     for arrows in film.arrows.values():
         arrows.sort(key=lambda a: (min(a.source, a.target), max(a.source, a.target), a.source))
     return film
@@ -114,6 +117,8 @@ def _heading(film: _Film, root: int, width: int) -> Iterator[str]:
     ranks = f"{film.size} ranks" if film.size > 1 else "1 rank"
     where = f", root {root}" if entry.collective.rooted else ""
     yield f"{entry.collective.name} {film.choice.label}, {ranks}{where}"
+    if entry.placed:
+        yield f"on {film.choice.placement(film.size)}"
     for paragraph in (entry.summary, entry.source):
         yield from wrap(paragraph, width)
     yield from ("", *_costs(film, width), "", _blocks(film))
@@ -124,17 +129,22 @@ def _heading(film: _Film, root: int, width: int) -> Iterator[str]:
 
 
 def _costs(film: _Film, width: int) -> Iterator[str]:
-    entry = film.choice.algorithm
+    entry, counts = film.choice.algorithm, film.counts
+    assert counts
     table = (
-        (1, "  ", "rounds on the critical path", entry.rounds),
-        (1, "  ", "messages sent per rank, at most", entry.messages),
-        (film.grid, " n", "bytes sent per rank, at most", entry.sent),
-        (film.grid, " n", "bytes reduced per rank, at most", entry.reduced),
+        (1, "  ", "rounds on the critical path", entry.rounds, counts.steps),
+        (1, "  ", "messages sent per rank, at most", entry.messages, counts.messages),
+        (film.grid, " n", "bytes sent per rank, at most", entry.sent, counts.sent),
+        (film.grid, " n", "bytes reduced per rank, at most", entry.reduced, counts.reduced),
     )
-    for divisor, unit, what, form in table:
-        value = evaluate(form, film.size, film.grid, film.choice.values) / divisor
-        yield f"  {value!s:>5}{unit}  {what:<31}  = {form}"
-    letters = _letters(" ".join(row[-1] for row in table), film)
+    declared = film.choice.as_declared(film.size)
+    for divisor, unit, what, form, counted in table:
+        value = Fraction(counted, divisor)
+        line = f"  {value!s:>5}{unit}  {what:<31}"
+        yield f"{line}  = {form}" if declared else line.rstrip()
+    if not declared:
+        yield "  counted; the formulas are of the default parts on nodes of equally many ranks"
+    letters = _letters(" ".join(row[3] for row in table if declared), film)
     yield from wrap(letters, width, initial_indent="  ", subsequent_indent="  ")
 
 
@@ -146,7 +156,8 @@ def _letters(forms: str, film: _Film) -> str:
         letter = clause.split()[0]
         if letter in used:
             used |= set(re.findall(r"[A-Za-z]\w*", clause))
-            value = evaluate(letter, film.size, 0, film.choice.values)
+            nodes = film.choice.placement(film.size).count
+            value = evaluate(letter, film.size, 0, film.choice.values, nodes)
             clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
     return ", ".join(clauses)
 

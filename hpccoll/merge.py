@@ -21,7 +21,7 @@ from hpccoll.stats import FASTER, LEVEL, SAME, SLOWER, compare, median
 
 MERGED_SCHEMA = 1
 
-SETTINGS = ("sync", "arrival", "touch", "cold", "accumulate", "segment", "window")
+SETTINGS = ("sync", "arrival", "touch", "cold", "accumulate", "segment", "window", "placement")
 """How was measured: fields that may be absent."""
 
 QUESTION = ("collective", "ranks", "nodes", "dtype", "op", "in_place", *SETTINGS)

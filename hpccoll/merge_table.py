@@ -12,7 +12,7 @@ from hpccoll.errors import UsageError
 from hpccoll.findings import findings
 from hpccoll.layout import Message
 from hpccoll.merge import MESSAGE, QUESTION, SETTINGS, Launch, Merged, key, relation
-from hpccoll.registry import LIBRARY, Choice, find, format_value
+from hpccoll.registry import LIBRARY, choose, format_value
 from hpccoll.results import Record
 from hpccoll.stats import SAME, Summary, summarize
 from hpccoll.table import WINNER, sections
@@ -135,15 +135,13 @@ def _against(entry: Merged) -> str:
 
 def _label(entry: Merged) -> str:
     """Return the spelling that chooses the algorithm, defaults left out if they are known."""
-    name = str(entry.cell["algorithm"])
-    values = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in entry.cell["parameters"].items()
-    }
+    spelled = str(entry.cell["algorithm"])
+    for name, value in entry.cell["parameters"].items():
+        spelled += f":{name}={format_value(tuple(value) if isinstance(value, list) else value)}"
     try:
-        return Choice(find(entry.cell["collective"], name), values).label
-    except (UsageError, KeyError):  # the library, and what another version knew
-        return name + "".join(f":{key}={format_value(value)}" for key, value in values.items())
+        return choose(entry.cell["collective"], spelled)[0].label
+    except UsageError:  # the library, and what another version knew
+        return spelled
 
 
 def _name(entry: Merged, message: Iterable[Merged]) -> str:

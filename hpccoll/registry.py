@@ -3,18 +3,19 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from hpccoll.collectives import COLLECTIVES, Collective, collective
 from hpccoll.combinators import rotate
 from hpccoll.errors import UnsupportedError, UsageError, unknown
+from hpccoll.placement import Placement, even
 from hpccoll.schedule import Rounds
 from hpccoll.shapes import Requirement
 
-Value = int | tuple[int, ...]
+Value: TypeAlias = "int | tuple[int, ...] | Choice"
 Generator = TypeVar("Generator", bound=Callable[..., Rounds])
 
 LIBRARY = "library"
@@ -23,7 +24,10 @@ LIBRARY = "library"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A tunable of an algorithm: a keyword of its generator with a default."""
+    """A tunable of an algorithm: a keyword of its generator with a default.
+
+    Where the default is a `Choice`, the algorithm is made of others and this names one of them.
+    """
 
     name: str
     default: Value
@@ -31,6 +35,8 @@ class Parameter:
 
     def check(self, value: Value) -> None:
         """Raise `UsageError` if `value` has the wrong shape or is too small."""
+        if isinstance(value, Choice):
+            return
         if isinstance(value, tuple) != isinstance(self.default, tuple):
             shape = "a list such as 3x4" if isinstance(self.default, tuple) else "one number"
             raise UsageError(f"{self.name} takes {shape}, got {format_value(value)}")
@@ -58,6 +64,11 @@ class Algorithm:
         Both ends of every message have the same clock, so that the schedule can be merged.
     same_bits
         Of a reduction whose result every rank gets: all get the same bits.
+    placed
+        The generator also takes ``nodes``, the `Placement` of the ranks. Its closed forms are those
+        of the default parts where all nodes have equally many ranks.
+    pieces
+        ``(nodes, **parameters)`` → names that a natural block consists of, if not ``segments``.
     """
 
     collective: Collective
@@ -75,6 +86,8 @@ class Algorithm:
     commutative: bool = False
     clocked: bool = False
     same_bits: bool = True
+    placed: bool = False
+    pieces: Callable[..., int] | None = None
     aliases: tuple[str, ...] = ()
 
     def supports(self, size: int) -> bool:
@@ -84,26 +97,37 @@ class Algorithm:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An algorithm with values for its parameters."""
+    """An algorithm with values for its parameters.
+
+    Attributes
+    ----------
+    nodes
+        The placement of the ranks, for an algorithm that asks for it. Default: the two halves of
+        the ranks are two nodes.
+    """
 
     algorithm: Algorithm
     parameters: Mapping[str, Value] = field(default_factory=dict)
+    nodes: Placement | None = None
 
     @property
     def label(self) -> str:
         """Return the spelling that chooses this, defaults left out: ``ring:segments=4``."""
+        defaults = self.algorithm.parameters
         given = (
             f":{name}={format_value(value)}"
             for name, value in sorted(self.parameters.items())
-            if value != self.algorithm.parameters[name].default
+            if format_value(value) != format_value(defaults[name].default)
         )
         return self.algorithm.name + "".join(given)
 
     def grid(self, size: int) -> int:
         """Return the number of blocks that the schedule names on `size` ranks."""
-        segments = self.values.get("segments", 1)
-        assert isinstance(segments, int)
-        return self.algorithm.blocks(size) * segments
+        pieces = self.values.get("segments", 1)
+        if self.algorithm.pieces:
+            pieces = self.algorithm.pieces(self.placement(size), **self.values)
+        assert isinstance(pieces, int)
+        return self.algorithm.blocks(size) * pieces
 
     @property
     def values(self) -> dict[str, Value]:
@@ -111,6 +135,34 @@ class Choice:
         return {p.name: p.default for p in self.algorithm.parameters.values()} | dict(
             self.parameters
         )
+
+    @property
+    def parts(self) -> "dict[str, Choice]":
+        """Return the algorithms that this one is made of, by their parameters."""
+        return {name: part for name, part in self.values.items() if isinstance(part, Choice)}
+
+    @property
+    def same_bits(self) -> bool:
+        """Tell whether all ranks that get a reduced block get the same bits."""
+        return self.algorithm.same_bits and all(part.same_bits for part in self.parts.values())
+
+    def on(self, nodes: Placement) -> "Choice":
+        """Return the same for ranks that are placed so."""
+        return replace(self, nodes=nodes) if self.algorithm.placed else self
+
+    def placement(self, size: int) -> Placement:
+        """Return the placement of the ranks."""
+        nodes = self.nodes or even(size, min(2, size))
+        if nodes.size != size:
+            raise UsageError(f"{nodes.size} ranks were placed on nodes, but there are {size}")
+        return nodes
+
+    def as_declared(self, size: int) -> bool:
+        """Tell whether the closed forms hold (see `Algorithm.placed`)."""
+        if not self.algorithm.placed:
+            return True
+        default = self.label == self.algorithm.name
+        return default and len(self.placement(size).sizes) == 1
 
     def schedule(self, rank: int, size: int, root: int = 0) -> Rounds:
         """Return the rounds of `rank`.
@@ -121,26 +173,50 @@ class Choice:
             The algorithm isn't defined for `size` ranks.
         """
         self.check(size)
+        root = root if self.algorithm.collective.rooted else 0
+        given: dict[str, Value | Placement] = {**self.values}
+        if self.algorithm.placed:
+            given["nodes"] = self.placement(size).rotated(root)
 
         def generate(rank: int, size: int) -> Rounds:
-            return self.algorithm.generate(rank, size, **self.values)
+            return self.algorithm.generate(rank, size, **given)
 
-        if self.algorithm.collective.rooted and root:
-            return rotate(generate, root)(rank, size)
-        return generate(rank, size)
+        return rotate(generate, root)(rank, size) if root else generate(rank, size)
+
+    def supports(self, size: int) -> bool:
+        """Tell whether the algorithm and its parts are defined for `size` ranks and their nodes."""
+        return self.algorithm.supports(size) and not any(self._unmet(size))
 
     def check(self, size: int) -> None:
         """Raise `UnsupportedError` if the algorithm isn't defined for `size` ranks."""
         entry = self.algorithm
-        if entry.supports(size):
-            return
-        assert entry.requires is not None
-        others = [a.name for a in catalogue(entry.collective.name) if a.supports(size)]
-        fewer = max((s for s in range(1, size) if entry.supports(s)), default=None)
-        remedies = [f"--algorithm {' or '.join(others)}"] if others else []
-        remedies += [f"{fewer} rank{'s' if fewer > 1 else ''}"] if fewer else []
-        remedy = f"; use {', or '.join(remedies)}" if remedies else ""
-        raise UnsupportedError(f"{entry.name} needs {entry.requires.sentence}, got {size}{remedy}")
+        if not entry.supports(size):
+            assert entry.requires is not None
+            others = [a.name for a in catalogue(entry.collective.name) if a.supports(size)]
+            fewer = max((s for s in range(1, size) if entry.supports(s)), default=None)
+            remedies = [f"--algorithm {' or '.join(others)}"] if others else []
+            remedies += [f"{fewer} rank{'s' if fewer > 1 else ''}"] if fewer else []
+            remedy = f"; use {', or '.join(remedies)}" if remedies else ""
+            needs = entry.requires.sentence
+            raise UnsupportedError(f"{entry.name} needs {needs}, got {size}{remedy}")
+        for problem in self._unmet(size):
+            raise UnsupportedError(problem)
+
+    def _unmet(self, size: int) -> Iterator[str]:
+        """Yield what parts aren't defined for; ``across`` runs across nodes, others on each."""
+        for name, part in self.parts.items():
+            nodes, across = self.placement(size), name == "across"
+            for ranks in {nodes.count} if across else sorted(nodes.sizes):
+                if part.supports(ranks):
+                    continue
+                requires, of = part.algorithm.requires, part.algorithm.collective.name
+                needs = requires.sentence if requires else "its own number of ranks"
+                got = f"{ranks} {'node' if across else 'rank'}{'s' * (ranks > 1)}"
+                others = [a.name for a in plain(of) if a.supports(ranks)]
+                yield (
+                    f"{self.algorithm.name}:{name}={format_value(part)} needs {needs}, "
+                    f"got {got}{'' if across else ' on a node'}; use {name}={' or '.join(others)}"
+                )
 
 
 _ENTRIES: dict[str, dict[str, Algorithm]] = {name: {} for name in COLLECTIVES}
@@ -159,6 +235,8 @@ def algorithm(
     commutative: bool = False,
     clocked: bool = False,
     same_bits: bool = True,
+    pieces: Callable[..., int] | None = None,
+    name: str | None = None,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[Generator], Generator]:
     """Enter a generator ``(rank, size, **parameters)`` of rounds into the catalogue.
@@ -173,17 +251,19 @@ def algorithm(
         Natural blocks, as a number or a function of the number of ranks; default: one per rank.
     minimum
         Least value of a parameter; default 1.
+    name
+        Default: the function's.
 
-    The other parameters are attributes of `Algorithm`. The function's name becomes the algorithm's,
-    its keyword parameters the tunables, its docstring's first line and References what is printed.
+    The other parameters are attributes of `Algorithm`. The function's keyword parameters become the
+    tunables, its docstring's first line and References are printed; ``nodes`` is the placement.
     """
 
     def enter(generate: Generator) -> Generator:
         summary, source = _describe(generate)
-        name = generate.__name__.replace("_", "-")
+        called = name or generate.__name__.replace("_", "-")
         entry = Algorithm(
             collective(of),
-            name,
+            called,
             generate,
             summary,
             source,
@@ -197,12 +277,14 @@ def algorithm(
             commutative=commutative,
             clocked=clocked,
             same_bits=same_bits,
+            placed="nodes" in inspect.signature(generate).parameters,
+            pieces=pieces,
             aliases=aliases,
         )
         taken = {n for a in _ENTRIES[of].values() for n in (a.name, *a.aliases)} | {LIBRARY, "all"}
-        if again := taken & {name, *aliases}:
+        if again := taken & {called, *aliases}:
             raise ValueError(f"{of} has an algorithm called {', '.join(sorted(again))} already")
-        _ENTRIES[of][name] = entry
+        _ENTRIES[of][called] = entry
         return generate
 
     return enter
@@ -220,7 +302,8 @@ def _describe(generate: Callable[..., Rounds]) -> tuple[str, str]:
 def _parameters(
     generate: Callable[..., Rounds], minimum: Mapping[str, int]
 ) -> dict[str, Parameter]:
-    keywords = list(inspect.signature(generate).parameters.values())[2:]
+    found = list(inspect.signature(generate).parameters.values())[2:]
+    keywords = [p for p in found if p.name != "nodes"]
     if bare := [p.name for p in keywords if p.default is p.empty]:
         raise ValueError(f"{generate.__name__}: {', '.join(bare)} needs a default")
     return {p.name: Parameter(p.name, p.default, minimum.get(p.name, 1)) for p in keywords}
@@ -234,6 +317,17 @@ def catalogue(of: str | None = None) -> tuple[Algorithm, ...]:
         import_module(f"hpccoll.algorithms.{module.name}")
     chosen = COLLECTIVES if of is None else (collective(of).name,)
     return tuple(_ENTRIES[name][entry] for name in chosen for entry in sorted(_ENTRIES[name]))
+
+
+def plain(of: str) -> tuple[Algorithm, ...]:
+    """Return the algorithms of one collective that can be parts of others: they need no nodes."""
+    return tuple(entry for entry in catalogue(of) if not entry.placed)
+
+
+def choice_of(generate: Callable[..., Rounds]) -> Choice:
+    """Return the algorithm that a generator was entered as, for a default of another's part."""
+    entries = (entry for by_name in _ENTRIES.values() for entry in by_name.values())
+    return Choice(next(entry for entry in entries if entry.generate is generate))
 
 
 def find(of: str, name: str) -> Algorithm:
@@ -256,7 +350,8 @@ def choose(of: str, text: str) -> list[Choice]:
     """Return the choices that ``name[:key=value[:key=value]]`` spells, ranges expanded.
 
     A value is a number, a list such as ``3x4``, a range such as ``1..8`` (every number) or a range
-    with a factor such as ``1..32*2``.
+    with a factor such as ``1..32*2``. Of an algorithm that is made of others it is the name of one;
+    that one's own parameters are written with slashes: ``two-level:across=ring/segments=4``.
 
     Raises
     ------
@@ -274,7 +369,7 @@ def choose(of: str, text: str) -> list[Choice]:
             if not entry.parameters:
                 raise UsageError(f"{text!r}: {entry.name} has no parameters, got {key!r}")
             raise UsageError(f"{text!r}: " + unknown("parameter", key, entry.parameters))
-        values = list(_values(written, text))
+        values = list(_values(entry.parameters[key], written, text))
         for value in values:
             entry.parameters[key].check(value)
         if key in combinations[0]:
@@ -283,8 +378,16 @@ def choose(of: str, text: str) -> list[Choice]:
     return [Choice(entry, chosen) for chosen in combinations]
 
 
-def _values(written: str, text: str) -> Iterator[Value]:
-    if found := re.fullmatch(r"(\d+)\.\.(\d+)(?:\*(\d+))?", written):
+def _values(parameter: Parameter, written: str, text: str) -> Iterator[Value]:
+    if isinstance(parameter.default, Choice):
+        of = parameter.default.algorithm.collective.name
+        names = [name for entry in plain(of) for name in (entry.name, *entry.aliases)]
+        if (name := written.split("/")[0]) not in names:
+            raise UsageError(
+                f"{text!r}: {parameter.name}: {unknown(f'{of} algorithm', name, names)}"
+            )
+        yield from choose(of, written.replace("/", ":"))
+    elif found := re.fullmatch(r"(\d+)\.\.(\d+)(?:\*(\d+))?", written):
         value, last, factor = int(found[1]), int(found[2]), int(found[3] or 1)
         if value > last or (found[3] and (factor < 2 or value < 1)):
             raise UsageError(f"{text!r}: the range {written} has no end or no values")
@@ -300,6 +403,8 @@ def _values(written: str, text: str) -> Iterator[Value]:
 
 def format_value(value: Value) -> str:
     """Return the spelling of a parameter's value."""
+    if isinstance(value, Choice):
+        return value.label.replace(":", "/")
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

@@ -1,6 +1,6 @@
 """What a benchmark is asked to measure, checked before MPI starts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from hpccoll.bind import Segmentation
 from hpccoll.collectives import Collective, collective
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
+from hpccoll.placement import Placement, place
+from hpccoll.placement import check as check_nodes
 from hpccoll.registry import LIBRARY, Choice, catalogue, choose
 from hpccoll.units import format_size, parse_size
 
@@ -52,6 +54,10 @@ class Request:
         Whether partial results of 16-bit floats have the type itself (``storage``) or ``float32``.
     per_rank
         Note which rank is the last.
+    nodes
+        What ``--nodes`` says about the placement of the ranks, None for the real one.
+    placement
+        The placement that follows, once the number of ranks is known.
     """
 
     collective: Collective
@@ -80,6 +86,20 @@ class Request:
     per_rank: bool = False
     keep_samples: bool = False
     segmentation: Segmentation = field(default_factory=Segmentation)
+    nodes: str | None = None
+    placement: Placement | None = None
+
+    def placed(self, real: Placement) -> "Request":
+        """Return the request for ranks that are placed so, or as ``--nodes`` says.
+
+        Raises
+        ------
+        UsageError
+            ``--nodes`` doesn't fit the number of ranks.
+        """
+        nodes = place(self.nodes, real.size) if self.nodes else real
+        choices = tuple(choice.on(nodes) for choice in self.choices)
+        return replace(self, choices=choices, placement=nodes)
 
     def roots(self, size: int) -> range:
         """Return the roots to measure on `size` ranks.
@@ -111,6 +131,8 @@ class Request:
         for choice in self.choices:
             try:
                 choice.check(size)
+                if self.every:
+                    _check_levels(choice, size)
             except UnsupportedError as error:
                 if not self.every:
                     raise
@@ -118,6 +140,16 @@ class Request:
             else:
                 able.append(choice)
         return tuple(able), reasons
+
+
+def _check_levels(choice: Choice, size: int) -> None:
+    """Raise `UnsupportedError` if an algorithm of two levels would be one of one level here."""
+    if choice.algorithm.placed and (nodes := choice.placement(size)).flat:
+        raise UnsupportedError(
+            f"{choice.label} needs several nodes with several ranks, got {size} "
+            f"rank{'s' * (size > 1)} on {nodes.count} node{'s' * (nodes.count > 1)}; to see what "
+            f"it does, name it with --algorithm, or give --nodes 2"
+        )
 
 
 def algorithms(of: Collective, text: str) -> tuple[tuple[Choice, ...], bool]:
@@ -201,6 +233,7 @@ def build(
     arrival: str = "none",
     segment: str | None = None,
     window: int = 2,
+    nodes: str | None = None,
     **rest: Any,
 ) -> Request:
     """Return the request that the command line spells.
@@ -214,6 +247,8 @@ def build(
     choices, every = algorithms(of, algorithm)
     if no_library and LIBRARY in algorithm.split(","):
         raise UsageError("--no-library leaves out the library that --algorithm names")
+    if nodes is not None:
+        _check_nodes(nodes, choices)
     element = datatypes.dtype(dtype)
     if rest.get("accumulate") == "float32" and element.name not in ("float16", "bfloat16"):
         raise UsageError(f"--accumulate float32 is for float16 and bfloat16, not for {dtype}")
@@ -231,8 +266,16 @@ def build(
         check=not no_check,
         arrival=parse_arrival(arrival),
         segmentation=_segmentation(segment, window),
+        nodes=nodes,
         **rest,
     )
+
+
+def _check_nodes(nodes: str, choices: tuple[Choice, ...]) -> None:
+    check_nodes(nodes)
+    if not any(choice.algorithm.placed for choice in choices):
+        names = sorted({entry.name for entry in catalogue() if entry.placed})
+        raise UsageError(f"--nodes is for {' and '.join(names)}, none of which is measured")
 
 
 def _operator(of: Collective, op: str, element: np.dtype[Any]) -> Operator:

@@ -38,6 +38,7 @@ symbolic cost
 algorithms
 registry
 combinators collectives
+placement
 schedule partition shapes
 errors
 __init__

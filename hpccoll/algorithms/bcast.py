@@ -7,7 +7,7 @@ from hpccoll.schedule import Action, Blocks, Recv, Round, Rounds, Send
 from hpccoll.shapes import ceil_log, subtree
 
 
-def _descend(rank: int, size: int, blocks: Callable[[int], Blocks]) -> Rounds:
+def descend(rank: int, size: int, blocks: Callable[[int], Blocks]) -> Rounds:
     """Hand ``blocks(child)`` down a binomial tree, the farthest child first."""
     for k in reversed(range(ceil_log(size))):
         distance = 1 << k
@@ -25,7 +25,7 @@ def binomial(rank: int, size: int) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    return _descend(rank, size, lambda child: 0)
+    return descend(rank, size, lambda child: 0)
 
 
 @algorithm("bcast", rounds="L + p-1", sent="2*n*(p-1)/p")
@@ -39,7 +39,7 @@ def scatter_allgather(rank: int, size: int) -> Rounds:
     Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, Scalable High-Performance Computing
     Conference 1994, doi:10.1109/SHPCC.1994.296665.
     """
-    yield from _descend(rank, size, lambda child: subtree(child, size))
+    yield from descend(rank, size, lambda child: subtree(child, size))
     left, right = (rank - 1) % size, (rank + 1) % size
     for step in range(1, size):
         out, into = (rank - step + 1) % size, (rank - step) % size

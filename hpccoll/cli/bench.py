@@ -23,6 +23,12 @@ band, bor, bxor, land, lor, lxor (integers).
 Types: int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, complex128.
 
 \b
+Of two-level and multi-leader the algorithms that they are made of are parameters; those have their
+own behind slashes: two-level:inside=binomial:across=ring/segments=4. Ranks are on the nodes where
+they run; to try what other nodes would do, --nodes 2 makes two of contiguous ranks, 2x4 two of four
+ranks each, cyclic:2 places ranks in turn, and 0,0,1,1,1 names the node of every rank.
+
+\b
 Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 """
 
@@ -35,7 +41,12 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     default="all",
     show_default=True,
     metavar="NAME[,NAME...]|all",
-    help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2.",
+    help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2, names.",
+)
+@click.option(
+    "--nodes",
+    metavar="N|NxR|cyclic:N|NODE,NODE...",
+    help="Place ranks on nodes otherwise than they are, for two-level and multi-leader; see below.",
 )
 @click.option("--no-library", is_flag=True, help="Leave out the MPI library's own collective.")
 @click.option("-b", "--min-bytes", metavar="SIZE", help="Smallest size.  [default: 8]")
