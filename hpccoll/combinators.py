@@ -114,6 +114,13 @@ def backwards(generate: Generator) -> Generator:
     return turned
 
 
+def sparing(owner: int, rank: int, rounds: Rounds) -> Rounds:
+    """Leave out of a schedule of plain messages those to a rank that has everything already."""
+    for step in rounds:
+        kept = (a for a in step.actions if (a.peer if isinstance(a, Send) else rank) != owner)
+        yield Round(*kept, at=step.at)
+
+
 def among(members: Sequence[int], rank: int, part: Schedule, shares: Sequence[Names]) -> Rounds:
     """Run a schedule among some of the ranks; the others do nothing.
 

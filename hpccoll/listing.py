@@ -5,7 +5,8 @@ from hpccoll.cost import LETTERS
 from hpccoll.registry import Algorithm, catalogue, format_value
 
 LEGEND = (
-    f"{LETTERS}. rounds: steps on the critical path; sent, reduced: bytes, of the rank with most."
+    f"{LETTERS}. rounds: steps on the critical path; sent, reduced: bytes, of the rank with most. "
+    "With N and q: made of the parts shown, on nodes of equally many ranks."
 )
 
 

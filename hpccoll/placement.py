@@ -138,7 +138,9 @@ def place(text: str, size: int) -> Placement:
         return Placement(map(int, labels))
     count, _, each = text.removeprefix("cyclic:").partition("x")
     if each and int(count) * int(each) != size:
-        raise UsageError(f"--nodes {text} places {int(count) * int(each)} ranks, not {ranks}")
+        raise UsageError(
+            f"--nodes {text} places {int(count) * int(each)} ranks, but there are {ranks}"
+        )
     if not 1 <= int(count) <= size:
         raise UsageError(f"--nodes {text}: {ranks} can be on 1 to {size} nodes")
     if text.startswith("cyclic"):

@@ -146,9 +146,9 @@ def _check_levels(choice: Choice, size: int) -> None:
     """Raise `UnsupportedError` if an algorithm of two levels would be one of one level here."""
     if choice.algorithm.placed and (nodes := choice.placement(size)).flat:
         raise UnsupportedError(
-            f"{choice.label} needs several nodes with several ranks, got {size} "
-            f"rank{'s' * (size > 1)} on {nodes.count} node{'s' * (nodes.count > 1)}; to see what "
-            f"it does, name it with --algorithm, or give --nodes 2"
+            f"{choice.label} needs several nodes with several ranks, got {size} on {nodes.count} "
+            f"node{'s' * (nodes.count > 1)}; use --algorithm {choice.label} to run it all the same,"
+            " or --nodes to place ranks otherwise"
         )
 
 

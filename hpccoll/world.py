@@ -160,14 +160,13 @@ def start(launch: Launch, thread_level: str | None = None) -> World:
     library = f"{vendor} {number}"
     check_size(launch, library, comm.size)
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    cores = tuple(sorted(os.sched_getaffinity(0)))
-    facts: list[Any] = comm.allgather((os.uname().nodename, cores, node.bcast(comm.rank)))
+    facts: list[Any] = comm.allgather((os.uname().nodename, tuple(sorted(os.sched_getaffinity(0)))))
     return World(
         comm=comm,
         node=node,
-        hosts=tuple(host for host, _, _ in facts),
-        cores=tuple(cores for _, cores, _ in facts),
-        placement=Placement(first for _, _, first in facts),
+        hosts=tuple(host for host, _ in facts),
+        cores=tuple(cores for _, cores in facts),
+        placement=Placement(comm.allgather(node.bcast(comm.rank))),
         library=library,
         library_version=MPI.Get_library_version().rstrip("\0").strip(),
         standard=".".join(map(str, MPI.Get_version())),

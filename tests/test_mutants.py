@@ -74,7 +74,7 @@ def refuted(entry, size):
 
 
 def supported(entry):
-    return [size for size in SIZES if entry.supports(size)]
+    return [size for size in ((4, 6) if entry.placed else SIZES) if entry.supports(size)]
 
 
 def survivors(entry, changes):
@@ -122,9 +122,16 @@ def test_proof_finds_a_round_that_one_rank_leaves_out(entry):
 
     for size in supported(entry):
         for rank in range(size):
-            for number, step in enumerate(entry.generate(rank, size)):
+            for number, step in enumerate(Choice(entry).schedule(rank, size)):
                 if step.actions:
                     assert refuted(without(rank, number), size), (size, rank, number)
+
+
+def had(entry, size, send):
+    """Tell whether the receiver has the last block from the start: two levels may bring it back."""
+    pieces = Choice(entry).grid(size) // entry.blocks(size)
+    held = entry.collective.held(send.peer, size, 0, entry.blocks(size))
+    return (ranges(send.blocks)[-1].stop - 1) // pieces in held and entry.placed
 
 
 def test_proof_finds_a_block_that_both_ends_leave_out(entry):
@@ -141,7 +148,7 @@ def test_proof_finds_a_block_that_both_ends_leave_out(entry):
 
     for size in supported(entry):
         for rank, place, action in messages(entry, size):
-            if isinstance(action, Send):
+            if isinstance(action, Send) and not had(entry, size, action):
                 broken = mutant(entry, shorter(rank, action.peer, place))
                 assert refuted(broken, size), (size, rank, place, action)
 

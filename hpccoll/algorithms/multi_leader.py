@@ -17,7 +17,7 @@ from hpccoll.algorithms.two_level import (
     REDUCE_SCATTER,
     SCATTER,
 )
-from hpccoll.combinators import Generator, Names, Schedule, among, backwards, refined
+from hpccoll.combinators import Generator, Names, Schedule, among, backwards, refined, sparing
 from hpccoll.placement import Placement
 from hpccoll.registry import Choice, algorithm
 from hpccoll.schedule import Recv, Round, Rounds, Send
@@ -106,7 +106,7 @@ def multi_leader_bcast(
     if nodes.nodes[rank] == 0:
         yield from _within(nodes, rank, SCATTER, lanes)
     yield from _across(nodes, rank, across, [[names] for names in lanes])
-    yield from _within(nodes, rank, back, lanes)
+    yield from sparing(0, rank, _within(nodes, rank, back, lanes))
 
 
 @algorithm(
