@@ -203,7 +203,7 @@ class Choice:
             raise UnsupportedError(problem)
 
     def _unmet(self, size: int) -> Iterator[str]:
-        """Yield what parts aren't defined for; ``across`` runs across nodes, others on each."""
+        """Yield, in words, what parts aren't defined for."""
         for name, part in self.parts.items():
             nodes, across = self.placement(size), name == "across"
             for ranks in {nodes.count} if across else sorted(nodes.sizes):
@@ -255,7 +255,9 @@ def algorithm(
         Default: the function's.
 
     The other parameters are attributes of `Algorithm`. The function's keyword parameters become the
-    tunables, its docstring's first line and References are printed; ``nodes`` is the placement.
+    tunables, its docstring's first line and References are printed; ``nodes`` is the placement. A
+    default that is a `Choice` makes another algorithm a part of this one: ``across`` for as many
+    ranks as there are nodes, any other for those of a node.
     """
 
     def enter(generate: Generator) -> Generator:

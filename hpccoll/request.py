@@ -147,8 +147,7 @@ def _check_levels(choice: Choice, size: int) -> None:
     if choice.algorithm.placed and (nodes := choice.placement(size)).flat:
         raise UnsupportedError(
             f"{choice.label} needs several nodes with several ranks, got {size} on {nodes.count} "
-            f"node{'s' * (nodes.count > 1)}; use --algorithm {choice.label} to run it all the same,"
-            " or --nodes to place ranks otherwise"
+            f"node{'s' * (nodes.count > 1)}; use --nodes 2, or name it with --algorithm"
         )
 
 

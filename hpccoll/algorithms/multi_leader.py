@@ -48,9 +48,9 @@ def _within(nodes: Placement, rank: int, part: Schedule, lanes: list[Names]) -> 
 
 
 def _across(nodes: Placement, rank: int, part: Schedule, shares: list[list[Names]]) -> Rounds:
-    """Run a schedule across the nodes in every lane; `shares` are what its blocks stand for."""
-    for i, names in enumerate(shares):
-        yield from among(nodes.lane(i), rank, part, names)
+    """Run a schedule across the nodes in the rank's lane; `shares` are all lanes' shares."""
+    lane = nodes.local(rank).index(rank)
+    return among(nodes.lane(lane), rank, part, shares[lane]) if lane < nodes.lanes else iter(())
 
 
 @algorithm(

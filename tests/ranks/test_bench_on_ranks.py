@@ -256,3 +256,16 @@ def test_two_levels_run_on_one_node_if_they_are_named(launcher):
     assert (job.code, job.err) == (0, ""), job.err
     assert "nodes  two-level: 1 node: 0-1\n" in job.out
     assert re.search(r" two-level(?: \*)? .* ok$", job.out, re.MULTILINE)
+
+
+def test_the_nodes_are_those_that_mpi_finds(launcher, monkeypatch):
+    if launcher.open_mpi:
+        pytest.skip("only MPICH can be made to see several nodes on one")
+    monkeypatch.setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")
+    words = ("bench", "bcast", "--root", "3", "--sizes", "1000", "--repetitions", "3")
+    job = launcher.hpccoll(5, *words)
+    assert (job.code, job.err) == (0, ""), job.err
+    assert "nodes  multi-leader, two-level: 2 nodes: 0,2,4 | 1,3\n" in job.out
+    assert (
+        len(re.findall(r" (?:two-level|multi-leader)(?: \*)? .* ok$", job.out, re.MULTILINE)) == 2
+    )
