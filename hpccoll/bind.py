@@ -58,8 +58,8 @@ def bind(
     UnsupportedError
         The algorithm isn't defined for `size` ranks.
     """
-    binder = _Binder(choice, rank, size, message, segmentation)
-    rounds = list(choice.schedule(rank, size, message.root))
+    rounds = list(choice.schedule(rank, size, message.root, message.ordered))
+    binder = _Binder(Places(choice, rank, size, message, rounds), rank, size, message, segmentation)
     binder.copy_untouched(rounds)
     for number, step in enumerate(rounds, 1):
         binder.add_round(step, number)
@@ -83,12 +83,12 @@ class _Incoming:
 
 class _Binder:
     def __init__(
-        self, choice: Choice, rank: int, size: int, message: Message, cut: Segmentation
+        self, places: Places, rank: int, size: int, message: Message, cut: Segmentation
     ) -> None:
         self.rank, self.size, self.message = rank, size, message
         self.piece = max(1, min(cut.bytes, LARGEST_PIECE) // message.itemsize)
         self.window = cut.window
-        self.places = Places(choice, rank, size, message)
+        self.places = places
         self.instructions = Instructions()
         self.untouched: set[int] = set()
         self.packed = 0
@@ -113,7 +113,7 @@ class _Binder:
     def _copy_home(self, blocks: Iterable[int]) -> None:
         for block in blocks:
             count = self.places.partition.size(block)
-            goal = (OUTPUT, self.places.distance(self.places.wanted, block))
+            goal = self.places.goal(block)
             if not count or (place := self.places.where[DATA, block]) == goal:
                 continue
             copy = Copy(Region(*goal, count), Region(*place, count))
@@ -125,6 +125,7 @@ class _Binder:
 
     def add_round(self, step: Round, number: int) -> None:
         """Add one round's messages and put its local work off."""
+        self.places.round = number
         sends = [
             _Outgoing(action, names, self.places.located(action.buffer, names))
             for action in step.actions
@@ -148,11 +149,7 @@ class _Binder:
         self._post(sends, receives, pieces, number, pipelined)
         self.instructions.flush()
         if number == 1:  # by now copied, and beside the blocks that it will be sent with
-            goals = {
-                (DATA, b): (OUTPUT, self.places.distance(self.places.wanted, b))
-                for b in self.untouched
-            }
-            self.places.where.update(goals)
+            self.places.where.update({(DATA, b): self.places.goal(b) for b in self.untouched})
         if pipelined:
             self._pipeline(receives[0], pieces[0], number)
             return

@@ -19,17 +19,22 @@ from hpccoll.sampling import Loop
 from hpccoll.units import format_size
 from hpccoll.world import World
 
-COUNTS = 2**31 - 1
-"""The extension passes counts to the library's collectives in 32 bits; beyond, mpi4py does."""
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An algorithm, or the library, ready to be called."""
+    """An algorithm, or the library, ready to be called.
+
+    Attributes
+    ----------
+    label
+        The algorithm as it was asked for.
+    parameters, chosen
+        The values that run, and the names of those that the model chose.
+    """
 
     algorithm: str
     label: str
     parameters: dict[str, Value]
+    chosen: tuple[str, ...]
     call: Call
 
 
@@ -70,7 +75,7 @@ def memory(
         own = (place.input + place.output) * request.dtype.itemsize
         # Before plans are bound: they take long where a size is far too large.
         check_memory(world, own + wide, what)
-        plans = _plans(request, choices, world, message)
+        plans = _plans(request, _resolved(choices, world, message), world, message)
         need = max(need, own + wide + _scratch(plans) * _wide(request).itemsize)
     check_memory(world, need, what)
 
@@ -80,21 +85,25 @@ def candidates(
 ) -> Candidates:
     """Allocate the buffers of one message and bind everything that competes to them."""
     place = layout(request.collective, world.rank, world.size, message)
-    plans = _plans(request, choices, world, message)
+    resolved = _resolved(choices, world, message)
+    plans = _plans(request, resolved, world, message)
     spaces = allocate(place, _scratch(plans), _wide(request))
     user = allocate(place, 0, request.dtype)[:2] if _widens(request) else spaces[:2]
     calls = [
         Candidate(
             choice.algorithm.name,
             choice.label,
-            choice.values,
+            running.values,
+            tuple(name for name in running.parameters if name not in choice.parameters),
             _own(request, world, loop, plan, spaces, user if _widens(request) else None),
         )
-        for choice, plan in zip(choices, plans, strict=True)
+        for choice, running, plan in zip(choices, resolved, plans, strict=True)
     ]
     if request.library and world.datatype(request.dtype) is not None:
         calls.append(
-            Candidate(LIBRARY, LIBRARY, {}, _library(request, world, loop, message, place, user))
+            Candidate(
+                LIBRARY, LIBRARY, {}, (), _library(request, world, loop, message, place, user)
+            )
         )
     return Candidates(tuple(calls), place, user, [*user, *spaces[2:]])
 
@@ -123,8 +132,11 @@ def _library(
     datatype = world.datatype(request.dtype)
     assert datatype is not None
     arguments = (request.collective, message, place, spaces, request.operator)
-    if loop.native and message.count <= COUNTS:
-        return loop.native.collective(*arguments, datatype)
+    if loop.native:
+        try:
+            return loop.native.collective(*arguments, datatype)
+        except AttributeError:  # no function for so large a count: mpi4py works round that
+            pass
     return LibraryCall(*arguments, world.comm, datatype)
 
 
@@ -135,6 +147,11 @@ def _widens(request: Request) -> bool:
 
 def _wide(request: Request) -> "np.dtype[np.generic]":
     return np.dtype(np.float32) if _widens(request) else request.dtype
+
+
+def _resolved(choices: Sequence[Choice], world: World, message: Message) -> list[Choice]:
+    """Return the choices with what the model chooses for this message."""
+    return [choice.resolved(world.size, message.count * message.itemsize) for choice in choices]
 
 
 def _plans(

@@ -14,16 +14,17 @@ Results are compared to the bit. Only the sign of a zero part of a complex produ
 it depends on the order of multiplication; what is expected is never NaN.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
-from hpccoll.collectives import ALL, ROOT, Collective
+from hpccoll.collectives import ALL, OWNER, Collective
 from hpccoll.datatypes import COMPLEX, INTEGER, Array, Operator, bits, divide, kind, part
-from hpccoll.layout import INPUT, Layout, Region
-from hpccoll.partition import Partition
+from hpccoll.layout import INPUT, Layout, Message, Region, natural
+from hpccoll.partition import Partition, pieces
 from hpccoll.patterns import Design, design
 
 CHUNK = 1 << 18
@@ -53,12 +54,27 @@ class Mismatch:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class LeftEarly:
+    """A rank that left a barrier `seconds` before the last one, `late`, came."""
+
+    rank: int
+    late: int
+    seconds: float
+
+    def __str__(self) -> str:
+        early = f"{self.seconds * 1e6:.1f} us"
+        return f"rank {self.rank} left the barrier {early} before rank {self.late} came"
+
+
 @dataclass(frozen=True)
 class Pattern:
     """Inputs of `size` ranks and their exact result.
 
     Attributes
     ----------
+    count, counts
+        Elements of one rank's vector and, where the caller chose them, of the natural blocks.
     seed
         Another seed gives other inputs, so that what an earlier call left behind is found.
     """
@@ -70,6 +86,7 @@ class Pattern:
     count: int
     root: int
     seed: int
+    counts: tuple[int, ...] | None = None
 
     @property
     def _name(self) -> str | None:
@@ -109,25 +126,39 @@ class Pattern:
         role = (np.arange(start, stop) + base + rank) % self.size
         return self._values(self._design.terms(base, role))
 
-    def expected(self, start: int, stop: int) -> Array:
-        """Return elements `start` to `stop` of the exact result."""
-        if self.collective.contributors != ALL:
+    def expected(self, rank: int, start: int, stop: int) -> Array:
+        """Return elements `start` to `stop` of the exact result of `rank`."""
+        if self.collective.contributors == OWNER:
             return self._contributed(start, stop)
-        result = self._values(self._design.result(self._base(start, stop)))
-        if self.operator.average:
+        sources = self.collective.sources(rank, self.size, self.root, 0, 1)
+        if self.collective.contributors == ALL and self.operator.commutative:
+            result = self._values(self._design.result(self._base(start, stop)))
+        else:
+            inputs = (self.inputs(source, start, stop) for source in sources)
+            result = reduce(self.operator.ufunc, inputs)
+        if self.collective.reduces and self.operator.average:
             divide(result, self.size)
         return result
 
     def _contributed(self, start: int, stop: int) -> Array:
-        if self.collective.contributors == ROOT:
-            return self.inputs(self.root, start, stop)
-        border = Partition(self.count, self.size).border
+        border = self.blocks.border
+        owned = self.blocks.blocks // self.size
         parts = [
-            self.inputs(rank, max(start, border(rank)), min(stop, border(rank + 1)))
+            self.inputs(rank, max(start, border(rank * owned)), min(stop, border((rank + 1) * owned)))
             for rank in range(self.size)
-            if border(rank) < stop and border(rank + 1) > start and border(rank) < border(rank + 1)
+            if max(start, border(rank * owned)) < min(stop, border((rank + 1) * owned))
         ]
         return np.concatenate(parts) if parts else np.empty(0, self.dtype)
+
+    @property
+    def message(self) -> Message:
+        """Return the message that the inputs are for, out of place."""
+        return Message(self.count, self.dtype.itemsize, self.root, counts=self.counts)
+
+    @cached_property
+    def blocks(self) -> Partition:
+        """Return the full vector, cut into the blocks that the caller sees."""
+        return natural(self.collective, self.size, self.message)
 
     def _values(self, terms: Array) -> Array:
         of = kind(self.dtype)
@@ -149,7 +180,19 @@ class Pattern:
         for low in range(0, region.count, CHUNK):
             high = min(low + CHUNK, region.count)
             target = spaces[region.space][region.offset + low : region.offset + high]
-            target[:] = self.inputs(rank, place.held_start + low, place.held_start + high)
+            target[:] = self._gathered(self.inputs, rank, place.held_spans, low, high)
+
+    def _gathered(
+        self,
+        of: Callable[[int, int, int], Array],
+        rank: int,
+        spans: tuple[range, ...],
+        low: int,
+        high: int,
+    ) -> Array:
+        """Return elements `low` to `high` of a buffer that `spans` of the full vector fill."""
+        parts = [of(rank, span.start, span.stop) for span in pieces(spans, low, high)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @property
     def _poison(self) -> Any:
@@ -159,25 +202,31 @@ class Pattern:
 
     def mismatch(self, rank: int, place: Layout, spaces: list[Array]) -> Mismatch | None:
         """Compare what `rank` got to the exact result; its input must be as it was, too."""
-        result = self._first(rank, place.result, place.result_start, spaces, result=True)
+        result = self._first(rank, place.result, place.result_spans, spaces, result=True)
         if result or place.held.space != INPUT:
             return result
-        return self._first(rank, place.held, place.held_start, spaces, result=False)
+        return self._first(rank, place.held, place.held_spans, spaces, result=False)
 
     def _first(
-        self, rank: int, region: Region, start: int, spaces: list[Array], result: bool
+        self,
+        rank: int,
+        region: Region,
+        spans: tuple[range, ...],
+        spaces: list[Array],
+        result: bool,
     ) -> Mismatch | None:
         first, wrong = None, 0
         for low in range(0, region.count, CHUNK):
             high = min(low + CHUNK, region.count)
             got = spaces[region.space][region.offset + low : region.offset + high]
-            window = (start + low, start + high)
-            right = self.expected(*window) if result else self.inputs(rank, *window)
+            of = self.expected if result else self.inputs
+            right = self._gathered(of, rank, spans, low, high)
             places = self._differences(got, right)
             wrong += len(places)
             if first is None and len(places):
                 at = int(places[0])
-                first = (start + low + at, str(right[at]), str(got[at]))
+                index = next(pieces(spans, low + at, low + at + 1)).start
+                first = (index, str(right[at]), str(got[at]))
         return None if first is None else Mismatch(rank, *first, wrong, of_input=not result)
 
     def _differences(self, got: Array, right: Array) -> Array:

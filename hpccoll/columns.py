@@ -1,13 +1,17 @@
 """Cells and rows of tables for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hpccoll.cost import MODEL
+from hpccoll.registry import Value, spelled
 from hpccoll.stats import SAME
 
 GAP = " "
 UNCLEAR = "~"
 """Stands for "no difference" beside a ratio."""
+CHOSEN = "^"
+"""Stands behind parameters that the model chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +60,18 @@ def against(ratio: float, word: str) -> str:
     """Write a ratio to the library, and whether it is a difference: ``0.71 faster``, ``1.02 ~``."""
     number = f"{ratio:.2f}" if ratio < 100 else figures(ratio)
     return f"{number:>5} {UNCLEAR if word == SAME else word}"
+
+
+def with_chosen(label: str, parameters: Mapping[str, Value], chosen: Sequence[str]) -> str:
+    """Return a label with what the model chose behind it, marked: ``chain:segments=16 ^``."""
+    if not chosen:
+        return label
+    return label + "".join(spelled(name, parameters[name]) for name in chosen) + f" {CHOSEN}"
+
+
+def about_chosen(chosen: Sequence[str]) -> list[str]:
+    """Return what the mark says, if the model chose any parameter."""
+    if not chosen:
+        return []
+    example = spelled(sorted(chosen)[-1], 4)
+    return [f"{CHOSEN} chosen by the model, which assumes\n  {MODEL}; to choose: NAME{example}"]

@@ -1,12 +1,11 @@
 """Schedules made of schedules."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from math import lcm
 from typing import Protocol
 
 from hpccoll.schedule import RIGHT, Blocks, Combine, Recv, Round, Rounds, Send, embed
-from hpccoll.shapes import power_of_two_below
+from hpccoll.shapes import Folding
 
 Generator = Callable[[int, int], Rounds]
 Names = range | tuple[int, ...]
@@ -25,32 +24,18 @@ class Schedule(Protocol):
         """Return the rounds of one rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class PerRank:
-    """A bare generator as a `Schedule` that names one block per rank."""
-
-    generate: Generator
-
-    def grid(self, size: int) -> int:
-        """Return the number of blocks, which is that of the ranks."""
-        return size
-
-    def schedule(self, rank: int, size: int) -> Rounds:
-        """Return the rounds of one rank."""
-        return self.generate(rank, size)
-
-
 def fold(
     inner: Generator,
     everything: Callable[[int], Blocks],
     back: Callable[[int, int], Blocks] | None = None,
-    blocks: Callable[[int, int, int], Blocks] | None = None,
+    windows: Callable[[range, int], Blocks] | None = None,
+    radix: int = 2,
 ) -> Generator:
-    """Run a power-of-two schedule of a reduction on any number of ranks.
+    """Run a schedule of a reduction that needs a power of the radix on any number of ranks.
 
-    Of the first ``2 * (size - core)`` ranks each odd one gives its whole vector to its left
-    neighbour, which reduces it on the right (so that partial results cover contiguous ranks), and
-    sits out. The others are numbered 0 to ``core - 1`` in order and run `inner`.
+    As many groups of `radix` neighbours as it takes are folded (see `Folding`): each rank gives its
+    whole vector to the leader of its group, which reduces it on the right (so that partial results
+    cover contiguous ranks), and sits out. The leaders run `inner`.
 
     Parameters
     ----------
@@ -58,60 +43,88 @@ def fold(
         ``size`` → the blocks of a whole vector.
     back
         ``(rank, size)`` → the blocks that a folded-out rank gets back at the end, if any.
-    blocks
-        ``(block, core, size)`` → what a block of `inner` becomes; default: itself.
-
-    References
-    ----------
-    Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521, section 4.
+    windows
+        ``(blocks, size)`` → what a range of blocks of `inner` becomes; default: itself.
     """
 
     def folded(rank: int, size: int) -> Rounds:
-        core = power_of_two_below(size)
-        extra = size - core
-        paired = rank < 2 * extra
-        if paired and rank % 2:
-            yield Round(Send(rank - 1, everything(size)))
+        folding = Folding(size, radix)
+        number = folding.number(rank)
+        leader, *others = folding.group(number)
+        if rank != leader:
+            yield Round(Send(leader, everything(size)))
             if back:
-                yield Round(Recv(rank - 1, back(rank, size)))
+                yield Round(Recv(leader, back(rank, size)))
             return
-        if paired:
-            yield Round(Combine(rank + 1, everything(size), RIGHT))
+        if others:
+            yield Round(*(Combine(other, everything(size), RIGHT) for other in others))
         yield from embed(
-            inner(rank // 2 if paired else rank - extra, core),
-            ranks=lambda v: v + min(v, extra),
-            blocks=blocks and (lambda b: blocks(b, core, size)),
+            inner(number, folding.core),
+            ranks=folding.leader,
+            windows=windows and (lambda part: windows(part, size)),
         )
-        if paired and back:
-            yield Round(Send(rank + 1, back(rank + 1, size)))
+        if others and back:
+            yield Round(*(Send(other, back(other, size)) for other in others))
 
     return folded
 
 
-def rotate(generate: Generator, root: int) -> Generator:
-    """Let a schedule written for root 0 run with another root."""
+def reverse(rounds: Iterable[Round], receive: type[Recv] | type[Combine]) -> Rounds:
+    """Run a schedule of messages backwards: who sent receives with `receive`, who received sends.
+
+    The reverse of an allgather is a reduce-scatter and that of a broadcast a reduction, with
+    `Combine`; the other way round with `Recv`. Operands are reduced in no particular order.
+    """
+    for step in reversed(list(rounds)):
+        yield Round(
+            *(
+                receive(action.peer, action.blocks, channel=action.channel)
+                if isinstance(action, Send)
+                else Send(action.peer, action.blocks, channel=action.channel)
+                for action in reversed(step.actions)
+                if isinstance(action, Send | Recv | Combine)
+            )
+        )
+
+
+def rotate(generate: Generator, root: int, grid: int | None = None) -> Generator:
+    """Let a schedule written for root 0 run with another root.
+
+    Parameters
+    ----------
+    grid
+        Number of blocks, where every rank owns as many of them: these are renamed, too.
+    """
 
     def rotated(rank: int, size: int) -> Rounds:
         rounds = generate((rank - root) % size, size)
-        return embed(rounds, ranks=lambda v: (v + root) % size)
+        shift = root * (grid // size) if grid else 0
+        return embed(
+            rounds,
+            ranks=lambda v: (v + root) % size,
+            blocks=(lambda b: (b + shift) % grid) if grid else None,
+        )
 
     return rotated
 
 
-def backwards(generate: Generator) -> Generator:
-    """Turn a schedule of plain messages round: a scatter becomes a gather."""
+def forward(generate: Generator, root: int, grid: int) -> Generator:
+    """Let a reduction to rank 0 end at another root, with its operands in the order of the ranks.
 
-    def turned(rank: int, size: int) -> Rounds:
-        for step in reversed([*generate(rank, size)]):
-            yield Round(
-                *(
-                    (Recv if isinstance(action, Send) else Send)(action.peer, action.blocks)
-                    for action in step.actions
-                    if isinstance(action, Send | Recv)
-                )
-            )
+    Parameters
+    ----------
+    grid
+        Number of blocks of the vector.
+    """
 
-    return turned
+    def forwarded(rank: int, size: int) -> Rounds:
+        yield from generate(rank, size)
+        if rank == 0:
+            yield Round(Send(root, range(grid)))
+        elif rank == root:
+            yield Round(Recv(0, range(grid)))
+
+    return forwarded
 
 
 def sparing(owner: int, rank: int, rounds: Rounds) -> Rounds:

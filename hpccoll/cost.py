@@ -1,23 +1,45 @@
 """Closed forms: what an algorithm promises to cost, as expressions that are printed and evaluated.
 
-The letters are p (ranks), n (bytes of the full vector), l = ⌊log2 p⌋, L = ⌈log2 p⌉, P = 2^l,
-e = p - P and E = ⌈log2 e⌉ (ranks that a fold leaves out), S (segments), k (radix),
-Lk = ⌈log_k p⌉, and for algorithms on nodes N (nodes), q (ranks of each), LN = ⌈log2 N⌉ and
-Lq = ⌈log2 q⌉. Results are exact (`fractions.Fraction`).
+The letters are p (ranks), n (bytes of the full vector), k (the radix: 2 if the algorithm has none,
+and never above p), l = ⌊log_k p⌋, P = k^l, e = p - P (ranks that a fold leaves out),
+E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉ and S (segments); for algorithms on nodes N
+(nodes), q (ranks of each), LN = ⌈log2 N⌉ and Lq = ⌈log2 q⌉. A parameter also stands for
+itself under its own name; an empty list is the prime factors of p. Results are exact
+(`fractions.Fraction`).
+
+A closed form of the time, in seconds, also knows the machine: `ALPHA`, `OVERHEAD` and `BETA`. It
+says which value of a parameter suits a message; nothing that is measured depends on it being right.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from itertools import product
 from math import ceil
 
-from hpccoll.shapes import ceil_log, power_of_two_below
+from hpccoll.shapes import ceil_log, power_below, prime_factors, radix_within
 
 LETTERS = (
-    "p ranks, n bytes of the full vector, l = ⌊log2 p⌋, L = ⌈log2 p⌉, P = 2^l, e = p-P, "
-    "E = ⌈log2 e⌉, S segments, k radix, Lk = ⌈log_k p⌉, N nodes, q ranks of each, LN = ⌈log2 N⌉, "
-    "Lq = ⌈log2 q⌉"
+    "p ranks, n bytes of the full vector, k radix (2 where there is none; at most p), l = ⌊log_k p⌋, "
+    "P = k^l, e = p-P, E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉, S segments, "
+    "N nodes, q ranks of each, LN = ⌈log2 N⌉, Lq = ⌈log2 q⌉"
 )
 """What the letters of closed forms mean, in one sentence."""
+
+ALPHA = Fraction(2, 10**6)
+"""Seconds from the start of a step to its end for a message without bytes: a cluster's network."""
+OVERHEAD = Fraction(1, 2 * 10**6)
+"""Seconds that a rank is busy with each further message of the same step."""
+BETA = Fraction(1, 10**10)
+"""Seconds per byte that a rank sends: 10 GB/s."""
+MODEL = "alpha = 2 us a step, o = 0.5 us a further message of a step, beta = 0.1 ns a byte"
+"""The machine of the model, in words; it is assumed, not measured."""
+
+CANDIDATES: Mapping[str, tuple[int, ...]] = {
+    "segments": tuple(1 << i for i in range(13)),
+    "radix": tuple(range(2, 9)),
+}
+"""The values among which the model chooses a parameter: near the optimum the time hardly changes.
+"""
 
 
 def evaluate(
@@ -35,16 +57,16 @@ def evaluate(
     Fraction(8, 1)
     """
     given = parameters or {}
-    radix = int(str(given.get("radix", 2)))
-    core = power_of_two_below(p)
-    letters = {
+    radix = radix_within(p, int(str(given.get("radix", 2))))
+    core = power_below(p, radix)
+    letters = {name: _operand(value, p) for name, value in given.items()} | {
         "p": Fraction(p),
         "n": Fraction(n),
         "P": Fraction(core),
-        "l": ceil_log(core),
+        "l": ceil_log(core, radix),
         "L": ceil_log(p),
         "e": p - core,
-        "E": ceil_log(p - core),
+        "E": ceil_log(-(-(p - core) // (radix - 1)), radix),
         "S": int(str(given.get("segments", 1))),
         "k": Fraction(radix),
         "Lk": ceil_log(p, radix),
@@ -53,8 +75,40 @@ def evaluate(
         "LN": ceil_log(nodes),
         "Lq": ceil_log(p // nodes),
         "log2": lambda size: ceil_log(int(size)),
+        "log": lambda size, base: ceil_log(int(size), int(base)),
         "ceil": ceil,
+        "len": len,
         "max": max,
+        "min": min,
+        "sum": sum,
+        "alpha": ALPHA,
+        "o": OVERHEAD,
+        "beta": BETA,
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))
+
+
+def _operand(value: object, p: int) -> object:
+    """Return what the value of a parameter is in a closed form."""
+    if isinstance(value, int):
+        return Fraction(value)
+    return prime_factors(p) if value == () else value
+
+
+def fastest(
+    time: str, p: int, n: int, free: Iterable[str], given: Mapping[str, object]
+) -> dict[str, int]:
+    """Return the values of the parameters `free` for which a closed form of the time is least.
+
+    Every rank finds the same, since nothing is rounded; at a tie the smaller values win.
+
+    >>> fastest("(p-2+S)*(alpha + n*beta/S)", 18, 1 << 20, ["segments"], {})
+    {'segments': 32}
+    """
+    names = list(free)
+    values = product(*(CANDIDATES[name] for name in names))
+    return min(
+        (dict(zip(names, chosen, strict=True)) for chosen in values),
+        key=lambda chosen: evaluate(time, p, n, {**given, **chosen}),
+    )

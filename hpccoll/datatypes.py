@@ -8,6 +8,8 @@ kernels, so that the two can be compared by their bits:
   even; a NaN becomes the canonical one.
 - A complex product is ``(ar*br - ai*bi, ar*bi + ai*br)``, each operation rounded by itself: no
   fused multiply-add. A complex sum or division is that of the parts.
+- matmul2x2 takes a uint64 as a 2x2 matrix of four 16-bit integers, row by row from the lowest bits
+  on, and multiplies modulo 2**16: associative and not commutative.
 - min and max of floats put -0 below +0 and give the canonical quiet NaN if either operand is NaN,
   so that they are commutative and associative to the bit.
 
@@ -147,6 +149,14 @@ def _logical(combine: Callable[..., Array]) -> Callable[..., Array]:
     return reduce
 
 
+def _matmul2x2(left: Array, right: Array, out: Array | None = None) -> Array:
+    x, y = (np.ascontiguousarray(m).view(np.uint16).reshape(-1, 2, 2) for m in (left, right))
+    product = x[:, :, :1] * y[:, :1, :] + x[:, :, 1:] * y[:, 1:, :]
+    out = np.empty_like(left) if out is None else out
+    out[:] = product.reshape(-1).view(np.uint64)
+    return out
+
+
 def divide(data: Array, divisor: int) -> None:
     """Divide floats or complex numbers in place, rounded once in their type."""
     if data.dtype.kind == "c":
@@ -168,9 +178,13 @@ class Operator:
     ufunc
         ``ufunc(left, right, out=into)``; `into` may be either operand, or be left out.
     mpi
-        Name of the constant in ``mpi4py.MPI``.
+        Name of the constant in ``mpi4py.MPI``; None where MPI has none.
     kinds
         Kinds of types that it is defined for.
+    only
+        Names of the types that it is defined for, where these are not all of a kind.
+    commutative
+        ``a op b`` equals ``b op a``.
     average
         The result of the reduction is divided, by `divide`, by the number of ranks: once, at the
         end.
@@ -180,10 +194,16 @@ class Operator:
 
     name: str
     ufunc: Callable[..., Any]
-    mpi: str
+    mpi: str | None
     kinds: tuple[str, ...]
     average: bool = False
     idempotent: bool = False
+    commutative: bool = True
+    only: tuple[str, ...] = ()
+
+    def defined_for(self, of: np.dtype[Any]) -> bool:
+        """Tell whether the operator is defined for the type."""
+        return of.name in self.only if self.only else kind(of) in self.kinds
 
 
 OPERATORS = {
@@ -200,6 +220,7 @@ OPERATORS = {
         Operator("land", _logical(np.logical_and), "LAND", (INTEGER,), idempotent=True),
         Operator("lor", _logical(np.logical_or), "LOR", (INTEGER,), idempotent=True),
         Operator("lxor", _logical(np.logical_xor), "LXOR", (INTEGER,)),
+        Operator("matmul2x2", _matmul2x2, None, (INTEGER,), commutative=False, only=("uint64",)),
     )
 }
 """Every operator by its name."""
@@ -221,15 +242,15 @@ def operator_for(name: str, of: np.dtype[Any]) -> Operator:
         There is none of that name, or it isn't defined for the type.
     """
     found = operator(name)
-    if kind(of) in found.kinds:
+    if found.defined_for(of):
         return found
     why = ""
     if found.average:
         why = ": it is a sum and one division, which integers don't have"
     elif name in ("min", "max"):
         why = ": complex numbers have no order"
-    defined = " and ".join(f"{kind} types" for kind in found.kinds)
-    having = [o.name for o in OPERATORS.values() if kind(of) in o.kinds]
+    defined = " and ".join(found.only or [f"{kind} types" for kind in found.kinds])
+    having = [o.name for o in OPERATORS.values() if o.defined_for(of)]
     raise UsageError(
         f"{name} is defined for {defined}, not for {of.name}{why}; "
         f"choose another --dtype, or from {', '.join(having)}"

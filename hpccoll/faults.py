@@ -14,7 +14,7 @@ import numpy as np
 from hpccoll.check import Pattern
 from hpccoll.collectives import ROOT
 from hpccoll.datatypes import OPERATORS, Array, bits, divide
-from hpccoll.layout import Layout, Region
+from hpccoll.layout import Layout, Region, layout
 from hpccoll.partition import Partition
 
 ALONE = "there is only one rank"
@@ -58,25 +58,43 @@ class Victim:
         return self._view(self.place.result)
 
     @property
-    def window(self) -> tuple[int, int]:
-        """Return where the result begins and ends in the full vector."""
-        return self.place.result_start, self.place.result_start + self.place.result.count
-
-    @property
     def other(self) -> int:
-        """Return another rank."""
-        return (self.rank + 1) % self.pattern.size
+        """Return another rank: of those that the result is made of, where it has several."""
+        sources = self.sources or range(self.pattern.size)
+        return next((rank for rank in reversed(sources) if rank != self.rank), self.rank)
+
+    def expected(self, pattern: Pattern, rank: int) -> Array:
+        """Return the right result of `rank`, as long as this rank's."""
+        place = layout(pattern.collective, rank, pattern.size, pattern.message)
+        parts = [pattern.expected(rank, s.start, s.stop) for s in place.result_spans]
+        whole: Array = np.concatenate(parts)[: len(self.result)]
+        return whole
 
     def block(self, rank: int) -> Array:
-        """Return the block of `rank` in the result; the whole result where that is one block."""
+        """Return the part of `rank` in the result; the whole result where that is one block."""
         if len(self.result) < self.pattern.count:
             return self.result
+        return self.result[self.part(rank)]
+
+    def part(self, rank: int) -> slice:
+        """Return which elements of a whole vector are those of `rank`."""
         border = Partition(self.pattern.count, self.pattern.size).border
-        return self.result[border(rank) : border(rank + 1)]
+        return slice(border(rank), border(rank + 1))
+
+    @property
+    def sources(self) -> list[int]:
+        """Return the ranks whose inputs the result is made of."""
+        pattern = self.pattern
+        if not pattern.collective.reduces:
+            return list(range(pattern.size))
+        return list(pattern.collective.sources(self.rank, pattern.size, pattern.root, 0, 1))
 
     def reduced(self, ranks: list[int]) -> Array:
         """Return the result that the inputs of `ranks` give, as if they were all."""
-        inputs = [self.pattern.inputs(rank, *self.window) for rank in ranks]
+        if not ranks:
+            return self.before
+        (span,) = self.place.result_spans
+        inputs = [self.pattern.inputs(rank, span.start, span.stop) for rank in ranks]
         with np.errstate(all="ignore"):  # it may well not fit into the type
             result: Array = reduce(self.pattern.operator.ufunc, inputs)
             if self.pattern.operator.average:
@@ -122,17 +140,16 @@ def _ulp(victim: Victim) -> None:
 
 
 def _missing(victim: Victim) -> None:
-    size, other = victim.pattern.size, victim.other
+    other = victim.other
     if victim.pattern.collective.reduces:
-        victim.result[:] = victim.reduced([rank for rank in range(size) if rank != other])
+        victim.result[:] = victim.reduced([rank for rank in victim.sources if rank != other])
     else:
-        border = Partition(victim.pattern.count, size).border
-        victim.block(other)[:] = victim.before[border(other) : border(other + 1)]
+        victim.block(other)[:] = victim.before[victim.part(other)]
 
 
 def _twice(victim: Victim) -> None:
     if victim.pattern.collective.reduces:
-        victim.result[:] = victim.reduced([*range(victim.pattern.size), victim.other])
+        victim.result[:] = victim.reduced([*victim.sources, victim.other])
     else:
         victim.block(victim.other)[:] = victim.block(victim.rank)
 
@@ -140,8 +157,7 @@ def _twice(victim: Victim) -> None:
 def _swapped(victim: Victim) -> None:
     one, other = victim.block(victim.rank), victim.block(victim.other)
     if one is other:
-        start = Partition(victim.pattern.count, victim.pattern.size).border(victim.other)
-        one[:] = victim.pattern.expected(start, start + len(one))
+        one[:] = victim.expected(victim.pattern, victim.other)
     else:
         one[:], other[:] = other.copy(), one.copy()
 
@@ -149,16 +165,16 @@ def _swapped(victim: Victim) -> None:
 def _silent(victim: Victim) -> None:
     pattern = victim.pattern
     if pattern.collective.reduces:
-        victim.result[:] = victim.reduced([victim.rank] * pattern.size)
+        victim.result[:] = victim.reduced([victim.rank] * max(2, len(victim.sources)))
     elif pattern.collective.contributors == ROOT:
         victim.result[:] = victim.before
     else:
-        victim.result[:] = np.tile(victim.input, pattern.size)
+        victim.result[:] = np.resize(victim.input, len(victim.result))
 
 
 def _stale(victim: Victim) -> None:
     earlier = replace(victim.pattern, seed=victim.pattern.seed + 1)
-    victim.result[:] = earlier.expected(*victim.window)
+    victim.result[:] = victim.expected(earlier, victim.rank)
 
 
 def _zeroed(victim: Victim) -> None:

@@ -58,7 +58,8 @@ def _own(
 
 
 def _numpy(operator: Operator, left: Array, right: Array, repeat: int) -> float:
-    ufunc = getattr(np, _UFUNCS[operator.name])
+    # numpy has no function of its own for a small matrix product: then the python engine's.
+    ufunc = getattr(np, _UFUNCS.get(operator.name, ""), operator.ufunc)
     with np.errstate(all="ignore"):
         begin = now()
         for _ in range(repeat):

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from hpccoll.collectives import Collective
-from hpccoll.partition import Partition
+from hpccoll.errors import UsageError
+from hpccoll.partition import Partition, Window
 
 INPUT = 0
 OUTPUT = 1
@@ -35,13 +36,17 @@ class Message:
     Attributes
     ----------
     count
-        Elements of the full vector (see the collective's `bytes_are`).
+        Elements of one rank's vector (see the collective's `bytes_are`).
     itemsize
         Bytes of an element.
     in_place
         The input lies in the output's buffer, as the collective's `in_place` says.
     average
         The reduced result is divided by the number of ranks, once, at the end.
+    ordered
+        The operator isn't commutative: operands must come in the order of the ranks.
+    counts
+        Elements of each natural block, where the caller chose them.
     """
 
     count: int
@@ -49,6 +54,8 @@ class Message:
     root: int = 0
     in_place: bool = False
     average: bool = False
+    ordered: bool = False
+    counts: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +67,16 @@ class Layout:
     held, result
         Where the rank's input and its result lie. In place the input lies in the output space, and
         the input space is empty.
-    held_start, result_start
-        The index in the full vector of their first element.
+    held_spans, result_spans
+        The elements of the full vector that fill them, in order.
     input, output
         Size of the two spaces.
     """
 
     held: Region
-    held_start: int
+    held_spans: tuple[range, ...]
     result: Region
-    result_start: int
+    result_spans: tuple[range, ...]
     input: int
     output: int
 
@@ -79,24 +86,38 @@ class Layout:
         return self.held.space == OUTPUT
 
 
+def natural(collective: Collective, size: int, message: Message) -> Partition:
+    """Return the full vector, cut into the blocks that the caller sees."""
+    whole = message.count * collective.vectors(size)
+    return Partition(whole, collective.natural(size), message.counts)
+
+
+def check_message(collective: Collective, size: int, message: Message) -> None:
+    """Raise `UsageError` if `message` can't be exchanged in place.
+
+    What is received must be as long as what it replaces, so an alltoall's blocks must be equal.
+    """
+    if message.in_place and collective.vectors(size) > 1:
+        if not natural(collective, size, message).even:
+            raise UsageError(
+                f"{collective.name} in place replaces what is sent by what is received, so all "
+                f"blocks must be equal; use sizes that {size} ranks divide, or not --in-place"
+            )
+
+
 def layout(collective: Collective, rank: int, size: int, message: Message) -> Layout:
     """Return where the share of `rank` lies; it is the same for every algorithm."""
-    border = Partition(message.count, size).border
-    held, wanted = (
-        (border(window.start), border(window.stop))
-        for window in (
-            collective.held(rank, size, message.root, size),
-            collective.wanted(rank, size, message.root, size),
-        )
-    )
-    held_count, result_count = held[1] - held[0], wanted[1] - wanted[0]
-    result = Region(OUTPUT, 0, result_count)
-    # In place only concerns a rank that has a result: the others of a reduce keep their input.
-    has_result = bool(collective.wanted(rank, size, message.root, size))
-    if has_result and (message.in_place or collective.one_buffer):
-        whole = max(held, wanted, key=lambda window: window[1] - window[0])
-        inside = held[0] - whole[0] if held_count else 0
-        own = Region(OUTPUT, inside, held_count)
-        return Layout(own, held[0], result, wanted[0], 0, whole[1] - whole[0])
-    own = Region(INPUT, 0, held_count)
-    return Layout(own, held[0], result, wanted[0], held_count, result_count)
+    blocks = natural(collective, size, message)
+    names = [
+        of(rank, size, message.root, blocks.blocks) for of in (collective.held, collective.wanted)
+    ]
+    held, wanted = (Window(blocks, window, 1) for window in names)
+    # In place only concerns a rank that has both: the others of a reduce keep their input.
+    if collective.one_buffer or (message.in_place and len(held) and len(wanted)):
+        whole, part = (held, wanted) if len(held) >= len(wanted) else (wanted, held)
+        inside = whole.offset(next(iter(part))) if len(part) < len(whole) and len(part) else 0
+        own = Region(OUTPUT, inside if part is held else 0, held.count)
+        result = Region(OUTPUT, inside if collective.stays else 0, wanted.count)
+        return Layout(own, held.spans, result, wanted.spans, 0, max(held.count, wanted.count))
+    own, result = Region(INPUT, 0, held.count), Region(OUTPUT, 0, wanted.count)
+    return Layout(own, held.spans, result, wanted.spans, held.count, wanted.count)

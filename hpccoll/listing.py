@@ -1,12 +1,18 @@
-"""The catalogue in words: for the terminal, and as the README's table."""
+"""The catalogue in words: for the terminal, and as the README's table; what an algorithm costs."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
 
 from hpccoll.collectives import COLLECTIVES
-from hpccoll.cost import LETTERS
-from hpccoll.registry import Algorithm, catalogue, format_value
+from hpccoll.cost import LETTERS, MODEL, evaluate
+from hpccoll.registry import Algorithm, Choice, catalogue, format_value
+from hpccoll.symbolic import Counts
 
 LEGEND = (
     f"{LETTERS}. rounds: steps on the critical path; sent, reduced: bytes, of the rank with most. "
-    "With N and q: made of the parts shown, on nodes of equally many ranks."
+    f"=N: where it isn't given, the model chooses it for the least time; it assumes {MODEL}. "
+    "With LN and Lq: made of the parts shown, on nodes of equally many ranks."
 )
 
 
@@ -23,40 +29,98 @@ def _entry(algorithm: Algorithm) -> str:
     costs = f"rounds {algorithm.rounds}   sent {algorithm.sent}"
     if algorithm.collective.reduces:
         costs += f"   reduced {algorithm.reduced}"
-    lines = [algorithm.summary, costs, *_requirements(algorithm), algorithm.source]
+    model = [f"N for the least time {algorithm.time}"] if algorithm.chosen else []
+    lines = [algorithm.summary, costs, *model, *requirements(algorithm), algorithm.source]
     aliases = f"  (also {', '.join(algorithm.aliases)})" if algorithm.aliases else ""
-    return "\n".join([f"  {_spelling(algorithm)}{aliases}", *(f"      {line}" for line in lines)])
+    return "\n".join([f"  {spelling(algorithm)}{aliases}", *(f"      {line}" for line in lines)])
 
 
-def _spelling(algorithm: Algorithm) -> str:
-    tunables = (f"[:{p.name}={format_value(p.default)}]" for p in algorithm.parameters.values())
+def spelling(algorithm: Algorithm) -> str:
+    """Return how an algorithm is chosen, with its parameters and their defaults."""
+    tunables = (
+        f"[:{p.name}={'N' if p.name in algorithm.chosen else format_value(p.default)}]"
+        for p in algorithm.parameters.values()
+    )
     return algorithm.name + "".join(tunables)
 
 
-def _requirements(algorithm: Algorithm) -> list[str]:
+def requirements(algorithm: Algorithm) -> list[str]:
+    """Return what an algorithm needs, if anything, in a sentence that lacks its subject."""
     needs = [algorithm.requires.sentence] if algorithm.requires else []
     if algorithm.commutative:
         needs.append("a commutative operator")
     return [f"needs {' and '.join(needs)}"] if needs else []
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One cost of an algorithm: its value and the closed form of it.
+
+    Attributes
+    ----------
+    form
+        Empty where it doesn't hold (see `Choice.as_declared`), and the value was counted.
+    value
+        A number, or if `of_n` a share of n.
+    """
+
+    what: str
+    form: str
+    value: Fraction
+    of_n: bool
+
+
+def costs(choice: Choice, size: int, counts: Counts | None = None) -> tuple[Cost, ...]:
+    """Return what a choice costs on `size` ranks: rounds, messages, bytes sent and reduced.
+
+    Without `counts`, of an execution, its closed forms must hold.
+    """
+    entry, length, nodes = choice.algorithm, choice.vector(size), choice.placement(size).count
+    table = (
+        ("rounds on the critical path", entry.rounds, counts and counts.steps, False),
+        ("messages sent per rank, at most", entry.messages, counts and counts.messages, False),
+        ("bytes sent per rank, at most", entry.sent, counts and counts.sent, True),
+        ("bytes reduced per rank, at most", entry.reduced, counts and counts.reduced, True),
+    )
+    found = []
+    for what, form, counted, of_n in table:
+        if counted is None or choice.as_declared(size):
+            value = evaluate(form, size, length, choice.values, nodes)
+        else:
+            form, value = "", Fraction(counted)
+        found.append(Cost(what, form, value / (length if of_n else 1), of_n))
+    return tuple(found)
+
+
+def letters(forms: str, choice: Choice, size: int) -> str:
+    """Explain the letters in closed forms, and those in the explanations, with their values."""
+    used = {*re.findall(r"[A-Za-z]\w*", forms), "n"}
+    clauses: list[str] = []
+    for clause in reversed(LETTERS.split(", ")):
+        letter = clause.split()[0]
+        if letter in used:
+            used |= set(re.findall(r"[A-Za-z]\w*", clause))
+            nodes = choice.placement(size).count
+            value = evaluate(letter, size, 0, choice.values, nodes)
+            clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
+    return ", ".join(clauses)
 def _wrapped(sentence: str) -> str:
     from textwrap import fill
 
     return fill(sentence, 100)
 
 
-def markdown() -> str:
-    """Return the catalogue as a Markdown table."""
+def markdown(of: str | None = None) -> str:
+    """Return the catalogue, or one collective's part of it, as a Markdown table."""
     rows = [
         "| collective | algorithm | what it does | rounds | bytes sent | bytes reduced | needs |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for algorithm in catalogue():
-        needs = "; ".join(_requirements(algorithm)).removeprefix("needs ") or "any number of ranks"
+    for algorithm in catalogue(of):
+        needs = "; ".join(requirements(algorithm)).removeprefix("needs ") or "any number of ranks"
         reduced = f"`{algorithm.reduced}`" if algorithm.collective.reduces else "-"
         rows.append(
-            f"| {algorithm.collective.name} | `{_spelling(algorithm)}` | {algorithm.summary} "
+            f"| {algorithm.collective.name} | `{spelling(algorithm)}` | {algorithm.summary} "
             f"| `{algorithm.rounds}` | `{algorithm.sent}` | {reduced} | {needs} |"
         )
     return "\n".join([*rows, "", LEGEND])

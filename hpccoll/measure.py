@@ -13,11 +13,11 @@ from random import Random
 import numpy as np
 
 from hpccoll.candidates import Candidates, candidates, memory
-from hpccoll.check import Mismatch, Pattern
+from hpccoll.check import LeftEarly, Mismatch, Pattern
 from hpccoll.clock import now
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
-from hpccoll.layout import Message
+from hpccoll.layout import Message, check_message
 from hpccoll.registry import LIBRARY, Value
 from hpccoll.request import Request
 from hpccoll.sampling import NOTHING, Loop, Times, touched
@@ -34,6 +34,8 @@ STOPS = ("", "target", "repetitions", "time budget")
 """The rules that end the repetitions of a size, none of them first."""
 TURN = 0.005
 """Seconds of an algorithm's turn: short, so that all see the same state of the machine."""
+BARRIER_DELAY = 1e-3
+"""Seconds by which a rank comes late to a barrier that is checked."""
 LATE = 1e-6
 """A call that begins more than this after the agreed moment doesn't count."""
 
@@ -46,6 +48,8 @@ class Measurement:
     ----------
     label
         The algorithm with its parameters, as it is chosen on the command line.
+    parameters, chosen
+        The parameters' values, and the names of those that the model chose for this message.
     samples
         The slowest rank's times, in the order of the calls.
     first
@@ -84,9 +88,10 @@ class Measurement:
     skew: float | None
     canary: tuple[float, float]
     check: str
-    mismatches: tuple[Mismatch, ...]
+    mismatches: tuple[Mismatch | LeftEarly, ...]
     verdict: Verdict | None = None
     straggler: Straggler | None = None
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -99,13 +104,14 @@ class _Series:
     algorithm: str
     label: str
     parameters: dict[str, Value]
+    chosen: tuple[str, ...]
     call: Call
     first: float = 0.0
     late: int = 0
     samples: list[float] = field(default_factory=list)
     delayed: list[float] = field(default_factory=list)
     ranks: list[Array] = field(default_factory=list)
-    mismatches: list[Mismatch] = field(default_factory=list)
+    mismatches: list[Mismatch | LeftEarly] = field(default_factory=list)
 
 
 def check_request(request: Request, world: World) -> None:
@@ -119,7 +125,11 @@ def check_request(request: Request, world: World) -> None:
     """
     request.arrival.check(world.size)
     choices, _ = request.supported(world.size)
-    messages = [_message(request, max(request.sizes), root) for root in request.roots(world.size)]
+    request.shares.check(world.size)
+    for size in request.sizes:
+        check_message(request.collective, world.size, _message(request, size, 0, world.size))
+    largest = max(request.sizes)
+    messages = [_message(request, largest, root, world.size) for root in request.roots(world.size)]
     memory(request, choices, world, messages)
 
 
@@ -130,15 +140,22 @@ def measure(
     choices, _ = request.supported(world.size)
     for size in request.sizes:
         for root in request.roots(world.size):
-            message = _message(request, size, root)
+            message = _message(request, size, root, world.size)
             ready = candidates(request, choices, world, loop, message)
             yield _Cell(request, world, loop, skew, message, ready).measure()
 
 
-def _message(request: Request, size: int, root: int) -> Message:
-    itemsize = request.dtype.itemsize
-    average = request.collective.reduces and request.operator.average
-    return Message(size // itemsize, itemsize, root, request.in_place, average)
+def _message(request: Request, size: int, root: int, ranks: int) -> Message:
+    count = size // request.dtype.itemsize
+    return Message(
+        count,
+        request.dtype.itemsize,
+        root,
+        request.in_place,
+        average=request.collective.reduces and request.operator.average,
+        ordered=request.ordered,
+        counts=request.shares.counts(request.collective, count, ranks),
+    )
 
 
 class _Cell:
@@ -159,9 +176,12 @@ class _Cell:
         self.touch = NOTHING
         if request.touch:
             self.touch = touched(ready.spaces, ready.place.in_place, request.cold)
-        self.series = [_Series(c.algorithm, c.label, c.parameters, c.call) for c in ready.calls]
+        self.series = [
+            _Series(c.algorithm, c.label, c.parameters, c.chosen, c.call) for c in ready.calls
+        ]
         self.canaries: list[tuple[float, float]] = []
         self.width = 0.0
+        self.checked = False
 
     def measure(self) -> list[Measurement]:
         """Check, warm up, sample, check again."""
@@ -181,13 +201,14 @@ class _Cell:
     def _result(
         self, series: _Series, library: list[float] | None, warmup: int, stopped_by: str
     ) -> Measurement:
-        verdict = "failed" if series.mismatches else "ok" if self.request.check else "skipped"
+        verdict = "failed" if series.mismatches else "ok" if self.checked else "skipped"
         own = series.algorithm != LIBRARY
         return Measurement(
             collective=self.request.collective.name,
             algorithm=series.algorithm,
             label=series.label,
             parameters=series.parameters,
+            chosen=series.chosen,
             engine=series.call.engine,
             function=series.call.function,
             bytes=self.bytes,
@@ -215,6 +236,9 @@ class _Cell:
 
     def _check_all(self, when: str, first: bool = False) -> None:
         pattern, rank, watchdog = self._pattern(when), self.world.rank, self.loop.watchdog
+        self.checked = self.request.check and (
+            self.request.collective.moves_data or self.loop.one_time
+        )
         for series in self.series:
             watchdog.pause()  # making and comparing large inputs takes its time
             if self.request.check or first:
@@ -223,11 +247,31 @@ class _Cell:
                 times = self.loop.run(series.call, 1)
                 elapsed = self.world.slowest(times.ends - times.begins)
                 series.first = float(elapsed[0]) if first else series.first
-            if self.request.check:
+            if self.checked and not self.request.collective.moves_data:
+                series.mismatches += self._left_early(series)
+            elif self.checked:
                 watchdog.pause()
                 found = pattern.mismatch(rank, self.ready.place, self.ready.everything)
                 everyone = self.world.comm.allgather(found)
                 series.mismatches += [mismatch for mismatch in everyone if mismatch]
+
+    def _left_early(self, series: _Series) -> list[LeftEarly]:
+        """Return which ranks leave a barrier that some rank comes late to before that comes."""
+        found = []
+        for late in sorted({0, self.world.size // 2, self.world.size - 1}):
+            delay = np.array([BARRIER_DELAY * (self.world.rank == late)])
+            self._name(series)
+            times = self.loop.run(series.call, 1, delays=delay)
+            clock = self.loop.clock
+            mine = [float(clock.to_global(t)[0]) for t in (times.begins, times.ends)]
+            everyone = self.world.comm.allgather((*mine, clock.error))
+            came, error = everyone[late][0], 2 * max(e for _, _, e in everyone)
+            found += [
+                LeftEarly(rank, late, came - left)
+                for rank, (_, left, _) in enumerate(everyone)
+                if left + error < came
+            ]
+        return found
 
     def _pattern(self, when: str) -> Pattern:
         request, message = self.request, self.message
@@ -240,6 +284,7 @@ class _Cell:
             message.count,
             message.root,
             seed,
+            message.counts,
         )
 
     # Timed calls

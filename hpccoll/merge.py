@@ -30,11 +30,11 @@ QUESTION = ("collective", "ranks", "nodes", "dtype", "op", "in_place", *SETTINGS
 MESSAGE = (*QUESTION, "bytes", "root")
 """The fields that are alike for all algorithms that are compared with each other."""
 
-CELL = (*MESSAGE, "algorithm", "parameters", "engine")
+CELL = (*MESSAGE, "algorithm", "parameters", "chosen_by_model", "engine")
 """The fields that say which launches' measurements are of the same thing."""
 
 _ALIKE = {"library_version": "MPI library", "ranks": "number of ranks"}
-_NEEDED = {*CELL, "latency_us", "check"} - {*SETTINGS}
+_NEEDED = {*CELL, "latency_us", "check"} - {*SETTINGS, "chosen_by_model"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,23 @@ from itertools import chain
 
 from hpccoll import advice
 from hpccoll.collectives import COLLECTIVES
-from hpccoll.columns import UNCLEAR, Column, against, figures, microseconds, row, titles
+from hpccoll.columns import (
+    UNCLEAR,
+    Column,
+    about_chosen,
+    against,
+    figures,
+    microseconds,
+    row,
+    titles,
+    with_chosen,
+)
 from hpccoll.cost import evaluate
 from hpccoll.errors import UsageError
 from hpccoll.findings import findings
 from hpccoll.layout import Message
 from hpccoll.merge import MESSAGE, QUESTION, SETTINGS, Launch, Merged, key, relation
-from hpccoll.registry import LIBRARY, choose, format_value
+from hpccoll.registry import LIBRARY, choose, spelled
 from hpccoll.results import Record
 from hpccoll.stats import SAME, Summary, summarize
 from hpccoll.table import WINNER, sections
@@ -111,7 +121,7 @@ def _rows(question: Sequence[Merged], message: Sequence[Merged]) -> str:
         differ = {None: unknown, True: " differ", False: ""}[entry.differ]
         cells = (
             format_size(cell["bytes"]) if not rows else "",
-            _name(entry, message) + root + (f" {WINNER}" if entry is best else ""),
+            _name(entry, message, chosen=True) + root + (f" {WINNER}" if entry is best else ""),
             microseconds(median),
             microseconds(medians[0]),
             microseconds(medians[-1]),
@@ -134,21 +144,32 @@ def _against(entry: Merged) -> str:
 
 
 def _label(entry: Merged) -> str:
-    """Return the spelling that chooses the algorithm, defaults left out if they are known."""
-    spelled = str(entry.cell["algorithm"])
-    for name, value in entry.cell["parameters"].items():
-        spelled += f":{name}={format_value(tuple(value) if isinstance(value, list) else value)}"
+    """Return the spelling that was asked for, defaults left out if they are known."""
+    text = str(entry.cell["algorithm"]) + "".join(
+        spelled(name, tuple(value) if isinstance(value, list) else value)
+        for name, value in entry.cell["parameters"].items()
+        if name not in _chosen(entry)
+    )
     try:
-        return choose(entry.cell["collective"], spelled)[0].label
+        return choose(entry.cell["collective"], text)[0].label
     except UsageError:  # the library, and what another version knew
-        return spelled
+        return text
 
 
-def _name(entry: Merged, message: Iterable[Merged]) -> str:
-    """Return the label, and the engine where the same algorithm ran in several."""
+def _chosen(entry: Merged) -> list[str]:
+    """Return the names of the parameters that the model chose."""
+    return entry.cell["chosen_by_model"] or []
+
+
+def _name(entry: Merged, message: Iterable[Merged], chosen: bool = False) -> str:
+    """Return the label, and the engine where the same algorithm ran in several.
+
+    `chosen` adds the parameters that the model chose.
+    """
     label = _label(entry)
     engines = {other.cell["engine"] for other in message if _label(other) == label}
-    return f"{label} ({entry.cell['engine']})" if len(engines) > 1 else label
+    shown = with_chosen(label, entry.cell["parameters"], _chosen(entry) if chosen else ())
+    return f"{shown} ({entry.cell['engine']})" if len(engines) > 1 else shown
 
 
 def _winner(merged: Iterable[Merged]) -> Merged | None:
@@ -233,6 +254,7 @@ def _closing(launches: Sequence[Launch], merged: Sequence[Merged]) -> str:
         ("findings", [f"  {sentence}" for sentence in _findings(merged)]),
         ("skipped", list(skipped)),
         ("WRONG RESULTS", wrong),
+        notes=about_chosen([name for entry in merged for name in _chosen(entry)]),
     )
 
 

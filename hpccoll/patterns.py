@@ -4,7 +4,7 @@ A design turns the hash of a position into that position's base. The term of a r
 base and the role; and so does the result over all roles, from the base alone. Every design is such
 that another base, a role that is left out, or one in the place of another gives another result,
 at that position or, where a type is too narrow for all roles, at others. All terms and results are
-integers from 0 to less than a limit.
+integers from 0 to less than a limit, but for matrices, which are words.
 """
 
 from collections.abc import Callable
@@ -121,11 +121,36 @@ class Truths:
         return (base + self._odd) % 2 if self._name == "lxor" else base % 2
 
 
+class Matrices:
+    """Every role has a matrix of its own for every base, that can be inverted: none can vanish.
+
+    The result depends on the order of the roles, so there is none that follows from the base alone.
+    """
+
+    bases = MOST
+
+    def terms(self, base: Array, role: Array) -> Array:
+        """Return what the role contributes at every position."""
+        mixed = base.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed += (role.astype(np.uint64) + np.uint64(1)) * np.uint64(0xD6E8FEB86659FD93)
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        # An odd diagonal and an even entry beside it make the determinant odd.
+        odd, even = np.uint64(0x0001_0000_0000_0001), np.uint64(0x0000_0000_0001_0000)
+        terms: Array = (mixed | odd) & ~even
+        return terms
+
+    def result(self, base: Array) -> Array:
+        """Raise, for there is no such result."""
+        raise NotImplementedError("the product depends on the order of the roles")
+
+
 _DESIGNS: dict[str, Callable[[int, int, str], Design]] = {
     **dict.fromkeys(("sum", "prod", "avg"), lambda limit, size, _: Added(limit, size)),
     **dict.fromkeys(("min", "max"), lambda limit, size, name: Extreme(limit, size, name == "min")),
     **dict.fromkeys(("band", "bor", "bxor"), Bits),
     **dict.fromkeys(("land", "lor", "lxor"), lambda _, size, name: Truths(size, name)),
+    "matmul2x2": lambda _limit, _size, _name: Matrices(),
 }
 
 

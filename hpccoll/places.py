@@ -6,11 +6,11 @@ output, if the output has one; otherwise it lives in a temporary.
 
 from collections.abc import Iterable, Sequence
 
-from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region, layout
-from hpccoll.partition import Partition
+from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region, layout, natural
+from hpccoll.partition import Window
 from hpccoll.regions import joined
 from hpccoll.registry import Choice
-from hpccoll.schedule import DATA, Ranges
+from hpccoll.schedule import DATA, Ranges, Round, Send, ranges
 
 
 class Places:
@@ -24,27 +24,58 @@ class Places:
         The blocks that have a place in the output, where they lie side by side.
     where
         Space and offset of a buffer's block.
+    round
+        The round that is being bound.
     temporaries
         Elements of each temporary; number k is space ``SCRATCH + 1 + k``.
     """
 
-    def __init__(self, choice: Choice, rank: int, size: int, message: Message) -> None:
-        contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
+    def __init__(
+        self, choice: Choice, rank: int, size: int, message: Message, rounds: Sequence[Round]
+    ) -> None:
+        contract, blocks = choice.algorithm.collective, choice.blocks(size)
         grid = choice.grid(size)
-        pieces = grid // natural
-        self.partition = Partition(message.count, grid)
-        self.held = _scaled(contract.held(rank, size, message.root, natural), pieces)
-        self.wanted = _scaled(contract.wanted(rank, size, message.root, natural), pieces)
+        self.partition = natural(contract, size, message).finer(grid)
+        self.held, self.wanted = (
+            Window(self.partition, of(rank, size, message.root, blocks), grid // blocks)
+            for of in (contract.held, contract.wanted)
+        )
         self.layout = layout(contract, rank, size, message)
         in_place = self.layout.in_place
-        self.home = max(self.held, self.wanted, key=len) if in_place else self.wanted
-        start, space = (self.home, OUTPUT) if in_place else (self.held, INPUT)
-        self.where = {(DATA, b): (space, self.distance(start, b)) for b in self.held}
+        self.home = self.wanted
+        if in_place and len(self.held) > len(self.wanted):
+            self.home = self.held
+        start = OUTPUT if in_place else INPUT
+        first = 0 if self.home is self.held else self.layout.held.offset
+        self.where = {(DATA, b): (start, first + self.held.offset(b)) for b in self.held}
         self.temporaries: list[int] = []
+        self.round = 0
+        self._taken = self._tenants(rounds) if in_place else {}
 
-    def distance(self, window: range, block: int) -> int:
-        """Return the elements between the start of `window` and `block`."""
-        return self.partition.border(block) - self.partition.border(window.start)
+    def _tenants(self, rounds: Sequence[Round]) -> dict[int, int]:
+        """Return until which round blocks' homes are taken by others that are still to be sent.
+
+        That is so in place, where what an alltoall receives replaces what it sends.
+        """
+        if len(self.held) != len(self.wanted) or list(self.held) == list(self.wanted):
+            return {}
+        last = {
+            block: number
+            for number, step in enumerate(rounds, 1)
+            for action in step.actions
+            if isinstance(action, Send) and action.buffer == DATA
+            for part in ranges(action.blocks)
+            for block in part
+        }
+        return {
+            new: last[old]
+            for old, new in zip(self.held, self.wanted, strict=True)
+            if old in last
+        }
+
+    def goal(self, block: int) -> tuple[int, int]:
+        """Return space and offset of a wanted block's place in the result."""
+        return OUTPUT, self.layout.result.offset + self.wanted.offset(block)
 
     def count(self, names: Ranges) -> int:
         """Return the elements of blocks."""
@@ -67,18 +98,17 @@ class Places:
         return joined(places)
 
     def homes(self, buffer: int, names: Ranges) -> list[Region] | None:
-        """Return the blocks' places in the output, or None if it has none for them."""
+        """Return the blocks' places in the output, or None if it has none for them now."""
         if buffer != DATA or not all(b in self.home for part in names for b in part):
             return None
-        return joined(
-            Region(OUTPUT, self.distance(self.home, part.start), self.count((part,)))
-            for part in names
-        )
-
-    def move_home(self, blocks: Iterable[int]) -> None:
-        """Record that blocks now live where the result wants them."""
-        for block in blocks:
-            self.where[DATA, block] = (OUTPUT, self.distance(self.wanted, block))
+        if any(self._taken.get(b, 0) > self.round for part in names for b in part):
+            return None
+        size, offset = self.partition.size, self.home.offset
+        if self.home.contiguous:
+            return joined(
+                Region(OUTPUT, offset(part.start), self.count((part,))) for part in names
+            )
+        return joined(Region(OUTPUT, offset(b), size(b)) for part in names for b in part)
 
     def settle(self, buffer: int, names: Ranges, regions: Sequence[Region]) -> None:
         """Record that blocks now live in `regions`, which they fill in order."""
@@ -95,7 +125,3 @@ class Places:
                     continue
                 self.where[buffer, block] = (region.space, region.offset + used)
                 used += size
-
-
-def _scaled(window: range, pieces: int) -> range:
-    return range(window.start * pieces, window.stop * pieces)

@@ -9,7 +9,8 @@ from pkgutil import iter_modules
 from typing import TypeAlias, TypeVar
 
 from hpccoll.collectives import COLLECTIVES, Collective, collective
-from hpccoll.combinators import rotate
+from hpccoll.combinators import forward, rotate
+from hpccoll.cost import CANDIDATES, fastest
 from hpccoll.errors import UnsupportedError, UsageError, unknown
 from hpccoll.placement import Placement, even
 from hpccoll.schedule import Rounds
@@ -17,9 +18,12 @@ from hpccoll.shapes import Requirement
 
 Value: TypeAlias = "int | tuple[int, ...] | Choice"
 Generator = TypeVar("Generator", bound=Callable[..., Rounds])
+Result = TypeVar("Result")
 
 LIBRARY = "library"
 """The name under which the MPI library's own collective is chosen."""
+ACROSS = "across"
+"""The part that runs across nodes, of an algorithm that is made of others; others run on each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,19 @@ class Parameter:
     default: Value
     minimum: int
 
+    def read(self, value: Value) -> Value:
+        """Return a value as it was written in the parameter's shape: one number may be a list.
+
+        Raises
+        ------
+        UsageError
+            It has the wrong shape or is too small.
+        """
+        if isinstance(self.default, tuple) and not isinstance(value, tuple):
+            value = (value,)
+        self.check(value)
+        return value
+
     def check(self, value: Value) -> None:
         """Raise `UsageError` if `value` has the wrong shape or is too small."""
         if isinstance(value, Choice):
@@ -40,7 +57,7 @@ class Parameter:
         if isinstance(value, tuple) != isinstance(self.default, tuple):
             shape = "a list such as 3x4" if isinstance(self.default, tuple) else "one number"
             raise UsageError(f"{self.name} takes {shape}, got {format_value(value)}")
-        least = min(value) if isinstance(value, tuple) else value
+        least = min(value, default=self.minimum) if isinstance(value, tuple) else value
         if least < self.minimum:
             raise UsageError(f"{self.name} must be at least {self.minimum}, got {least}")
 
@@ -53,8 +70,9 @@ class Algorithm:
     ----------
     generate
         ``(rank, size, **parameters)`` → the rank's rounds, for root 0.
-    blocks
-        Number of ranks → natural blocks of the vector; ``segments`` multiplies it.
+    natural
+        Number of ranks → natural blocks of the vector; ``segments`` multiplies it. Parameters that
+        it names as well are passed.
     rounds, messages, sent, reduced
         Closed forms (see `hpccoll.cost`): steps on the critical path, and per rank at most:
         messages sent, bytes sent, bytes reduced.
@@ -69,6 +87,10 @@ class Algorithm:
         of the default parts where all nodes have equally many ranks.
     pieces
         ``(nodes, **parameters)`` → names that a natural block consists of, if not ``segments``.
+    chosen
+        Parameters that, where they aren't given, get the values for which `time` is least.
+    time
+        Closed form of the seconds that the model expects (see `hpccoll.cost`).
     """
 
     collective: Collective
@@ -77,7 +99,7 @@ class Algorithm:
     summary: str
     source: str
     parameters: Mapping[str, Parameter]
-    blocks: Callable[[int], int]
+    natural: Callable[..., int]
     rounds: str
     messages: str
     sent: str
@@ -89,10 +111,24 @@ class Algorithm:
     placed: bool = False
     pieces: Callable[..., int] | None = None
     aliases: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
+    time: str = ""
 
-    def supports(self, size: int) -> bool:
-        """Tell whether the algorithm is defined for `size` ranks."""
-        return self.requires is None or self.requires.met(size)
+    def supports(self, size: int, values: Mapping[str, Value] | None = None) -> bool:
+        """Tell whether the algorithm is defined for `size` ranks (other `values` than default)."""
+        return self.requires is None or self._applied(self.requires.met, size, values)
+
+    def blocks(self, size: int, values: Mapping[str, Value] | None = None) -> int:
+        """Return the number of natural blocks on `size` ranks; `values` as in `supports`."""
+        return self._applied(self.natural, size, values)
+
+    def _applied(
+        self, function: Callable[..., Result], size: int, values: Mapping[str, Value] | None
+    ) -> Result:
+        """Call a function of the number of ranks with those parameters that it names as well."""
+        given = {p.name: p.default for p in self.parameters.values()} | dict(values or {})
+        names = list(inspect.signature(function).parameters)[1:]
+        return function(size, **{name: given[name] for name in names if name in given})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +150,32 @@ class Choice:
     def label(self) -> str:
         """Return the spelling that chooses this, defaults left out: ``ring:segments=4``."""
         defaults = self.algorithm.parameters
-        given = (
-            f":{name}={format_value(value)}"
+        return self.algorithm.name + "".join(
+            spelled(name, value)
             for name, value in sorted(self.parameters.items())
-            if format_value(value) != format_value(defaults[name].default)
+            if name in self.algorithm.chosen
+            or format_value(value) != format_value(defaults[name].default)
         )
-        return self.algorithm.name + "".join(given)
+
+    def resolved(self, size: int, n: int) -> "Choice":
+        """Return the choice with what the model chooses for a vector of `n` bytes on `size` ranks.
+
+        Without a message (to draw or to prove a schedule) these parameters have their defaults.
+        """
+        entry = self.algorithm
+        free = [name for name in entry.chosen if name not in self.parameters]
+        chosen: dict[str, Value] = {}
+        if free:
+            chosen |= fastest(entry.time, size, n, free, self.values)
+        for name, part in self.parts.items():
+            resolved = part.resolved(max(self._ranks(name, size)), n)
+            if resolved is not part:
+                chosen[name] = resolved
+        return replace(self, parameters={**self.parameters, **chosen}) if chosen else self
+
+    def blocks(self, size: int) -> int:
+        """Return the number of natural blocks on `size` ranks."""
+        return self.algorithm.blocks(size, self.parameters)
 
     def grid(self, size: int) -> int:
         """Return the number of blocks that the schedule names on `size` ranks."""
@@ -127,7 +183,11 @@ class Choice:
         if self.algorithm.pieces:
             pieces = self.algorithm.pieces(self.placement(size), **self.values)
         assert isinstance(pieces, int)
-        return self.algorithm.blocks(size) * pieces
+        return self.blocks(size) * pieces
+
+    def vector(self, size: int) -> int:
+        """Return the number of blocks of one rank's vector, whose bytes are the size."""
+        return self.grid(size) // self.algorithm.collective.vectors(size)
 
     @property
     def values(self) -> dict[str, Value]:
@@ -157,6 +217,11 @@ class Choice:
             raise UsageError(f"{nodes.size} ranks were placed on nodes, but there are {size}")
         return nodes
 
+    def _ranks(self, part: str, size: int) -> list[int]:
+        """Return the numbers of ranks among which a part runs."""
+        nodes = self.placement(size)
+        return [nodes.count] if part == ACROSS else sorted(nodes.sizes)
+
     def as_declared(self, size: int) -> bool:
         """Tell whether the closed forms hold (see `Algorithm.placed`)."""
         if not self.algorithm.placed:
@@ -164,8 +229,14 @@ class Choice:
         default = self.label == self.algorithm.name
         return default and len(self.placement(size).sizes) == 1
 
-    def schedule(self, rank: int, size: int, root: int = 0) -> Rounds:
+    def schedule(self, rank: int, size: int, root: int = 0, ordered: bool = False) -> Rounds:
         """Return the rounds of `rank`.
+
+        Parameters
+        ----------
+        ordered
+            Keep the operands in the order of the ranks, so that the root can't be rotated: what is
+            reduced at rank 0 is sent on.
 
         Raises
         ------
@@ -173,49 +244,52 @@ class Choice:
             The algorithm isn't defined for `size` ranks.
         """
         self.check(size)
-        root = root if self.algorithm.collective.rooted else 0
+        collective = self.algorithm.collective
         given: dict[str, Value | Placement] = {**self.values}
         if self.algorithm.placed:
-            given["nodes"] = self.placement(size).rotated(root)
+            given["nodes"] = self.placement(size).rotated(root if collective.rooted else 0)
 
         def generate(rank: int, size: int) -> Rounds:
             return self.algorithm.generate(rank, size, **given)
 
-        return rotate(generate, root)(rank, size) if root else generate(rank, size)
+        if not (collective.rooted and root):
+            return generate(rank, size)
+        if ordered and collective.reduces:
+            return forward(generate, root, self.grid(size))(rank, size)
+        return rotate(generate, root, self.grid(size) if collective.irregular else None)(rank, size)
 
     def supports(self, size: int) -> bool:
-        """Tell whether the algorithm and its parts are defined for `size` ranks and their nodes."""
-        return self.algorithm.supports(size) and not any(self._unmet(size))
+        """Tell whether the algorithm with these parameters is defined for `size` ranks."""
+        return self.algorithm.supports(size, self.parameters) and not any(self._unmet(size))
 
     def check(self, size: int) -> None:
         """Raise `UnsupportedError` if the algorithm isn't defined for `size` ranks."""
         entry = self.algorithm
-        if not entry.supports(size):
-            assert entry.requires is not None
-            others = [a.name for a in catalogue(entry.collective.name) if a.supports(size)]
-            fewer = max((s for s in range(1, size) if entry.supports(s)), default=None)
-            remedies = [f"--algorithm {' or '.join(others)}"] if others else []
-            remedies += [f"{fewer} rank{'s' if fewer > 1 else ''}"] if fewer else []
-            remedy = f"; use {', or '.join(remedies)}" if remedies else ""
-            needs = entry.requires.sentence
-            raise UnsupportedError(f"{entry.name} needs {needs}, got {size}{remedy}")
         for problem in self._unmet(size):
             raise UnsupportedError(problem)
+        if self.supports(size):
+            return
+        assert entry.requires is not None
+        others = [a.name for a in catalogue(entry.collective.name) if a.supports(size)]
+        fewer = max((s for s in range(1, size) if self.supports(s)), default=None)
+        remedies = [f"--algorithm {' or '.join(others)}"] if others else []
+        remedies += [f"{fewer} rank{'s' if fewer > 1 else ''}"] if fewer else []
+        remedy = f"; use {', or '.join(remedies)}" if remedies else ""
+        raise UnsupportedError(f"{self.label} needs {entry.requires.sentence}, got {size}{remedy}")
 
     def _unmet(self, size: int) -> Iterator[str]:
         """Yield, in words, what parts aren't defined for."""
         for name, part in self.parts.items():
-            nodes, across = self.placement(size), name == "across"
-            for ranks in {nodes.count} if across else sorted(nodes.sizes):
+            for ranks in self._ranks(name, size):
                 if part.supports(ranks):
                     continue
                 requires, of = part.algorithm.requires, part.algorithm.collective.name
                 needs = requires.sentence if requires else "its own number of ranks"
-                got = f"{ranks} {'node' if across else 'rank'}{'s' * (ranks > 1)}"
+                got = f"{ranks} {'node' if name == ACROSS else 'rank'}{'s' * (ranks > 1)}"
                 others = [a.name for a in plain(of) if a.supports(ranks)]
                 yield (
-                    f"{self.algorithm.name}:{name}={format_value(part)} needs {needs}, "
-                    f"got {got}{'' if across else ' on a node'}; use {name}={' or '.join(others)}"
+                    f"{self.algorithm.name}:{name}={format_value(part)} needs {needs}, got {got}"
+                    f"{'' if name == ACROSS else ' on a node'}; use {name}={' or '.join(others)}"
                 )
 
 
@@ -225,19 +299,21 @@ _ENTRIES: dict[str, dict[str, Algorithm]] = {name: {} for name in COLLECTIVES}
 def algorithm(
     of: str,
     *,
+    name: str | None = None,
     rounds: str,
     sent: str,
     messages: str | None = None,
     reduced: str = "0",
-    blocks: int | Callable[[int], int] = lambda size: size,
+    blocks: int | Callable[..., int] | None = None,
     minimum: Mapping[str, int] | None = None,
     requires: Requirement | None = None,
     commutative: bool = False,
     clocked: bool = False,
     same_bits: bool = True,
     pieces: Callable[..., int] | None = None,
-    name: str | None = None,
     aliases: tuple[str, ...] = (),
+    chosen: tuple[str, ...] = (),
+    time: str = "",
 ) -> Callable[[Generator], Generator]:
     """Enter a generator ``(rank, size, **parameters)`` of rounds into the catalogue.
 
@@ -245,14 +321,15 @@ def algorithm(
     ----------
     of
         Name of the collective.
+    name
+        Name of the algorithm; default: the function's.
     messages
         Closed form; default: as many as rounds.
     blocks
-        Natural blocks, as a number or a function of the number of ranks; default: one per rank.
+        Natural blocks, as a number or a function of the number of ranks (and of parameters that it
+        names); default: those that the caller of the collective sees.
     minimum
         Least value of a parameter; default 1.
-    name
-        Default: the function's.
 
     The other parameters are attributes of `Algorithm`. The function's keyword parameters become the
     tunables, its docstring's first line and References are printed; ``nodes`` is the placement. A
@@ -262,15 +339,15 @@ def algorithm(
 
     def enter(generate: Generator) -> Generator:
         summary, source = _describe(generate)
-        called = name or generate.__name__.replace("_", "-")
+        own = name or generate.__name__.replace("_", "-")
         entry = Algorithm(
             collective(of),
-            called,
+            own,
             generate,
             summary,
             source,
             parameters=_parameters(generate, minimum or {}),
-            blocks=blocks if callable(blocks) else lambda size: blocks,
+            natural=_natural(blocks, collective(of)),
             rounds=rounds,
             messages=rounds if messages is None else messages,
             sent=sent,
@@ -282,14 +359,26 @@ def algorithm(
             placed="nodes" in inspect.signature(generate).parameters,
             pieces=pieces,
             aliases=aliases,
+            chosen=chosen,
+            time=time,
         )
+        if strange := set(chosen) - (entry.parameters.keys() & CANDIDATES.keys()):
+            raise ValueError(f"{name}: the model can't choose {', '.join(sorted(strange))}")
         taken = {n for a in _ENTRIES[of].values() for n in (a.name, *a.aliases)} | {LIBRARY, "all"}
-        if again := taken & {called, *aliases}:
+        if again := taken & {own, *aliases}:
             raise ValueError(f"{of} has an algorithm called {', '.join(sorted(again))} already")
-        _ENTRIES[of][called] = entry
+        _ENTRIES[of][own] = entry
         return generate
 
     return enter
+
+
+def _natural(
+    blocks: int | Callable[..., int] | None, of: Collective
+) -> Callable[..., int]:
+    if blocks is None:
+        return of.natural
+    return (lambda size: blocks) if isinstance(blocks, int) else blocks
 
 
 def _describe(generate: Callable[..., Rounds]) -> tuple[str, str]:
@@ -352,8 +441,9 @@ def choose(of: str, text: str) -> list[Choice]:
     """Return the choices that ``name[:key=value[:key=value]]`` spells, ranges expanded.
 
     A value is a number, a list such as ``3x4``, a range such as ``1..8`` (every number) or a range
-    with a factor such as ``1..32*2``. Of an algorithm that is made of others it is the name of one;
-    that one's own parameters are written with slashes: ``two-level:across=ring/segments=4``.
+    with a factor such as ``1..32*2``; where a list is asked, ``auto`` leaves it to the algorithm.
+    Of an algorithm that is made of others it is the name of one, and that one's own parameters are
+    written with slashes: ``two-level:across=ring/segments=4``.
 
     Raises
     ------
@@ -371,9 +461,8 @@ def choose(of: str, text: str) -> list[Choice]:
             if not entry.parameters:
                 raise UsageError(f"{text!r}: {entry.name} has no parameters, got {key!r}")
             raise UsageError(f"{text!r}: " + unknown("parameter", key, entry.parameters))
-        values = list(_values(entry.parameters[key], written, text))
-        for value in values:
-            entry.parameters[key].check(value)
+        parameter = entry.parameters[key]
+        values = [parameter.read(value) for value in _values(parameter, written, text)]
         if key in combinations[0]:
             raise UsageError(f"{text!r}: {key} is given twice; write a range, such as {key}=1..4")
         combinations = [old | {key: value} for old in combinations for value in values]
@@ -396,6 +485,8 @@ def _values(parameter: Parameter, written: str, text: str) -> Iterator[Value]:
         while value <= last:
             yield value
             value = value * factor if found[3] else value + 1
+    elif written == format_value(()):
+        yield ()
     elif re.fullmatch(r"\d+(x\d+)*", written):
         numbers = tuple(map(int, written.split("x")))
         yield numbers if len(numbers) > 1 else numbers[0]
@@ -403,11 +494,16 @@ def _values(parameter: Parameter, written: str, text: str) -> Iterator[Value]:
         raise UsageError(f"{text!r}: {written!r} is not a number, a list (3x4) or a range (1..8)")
 
 
+def spelled(name: str, value: Value) -> str:
+    """Return the spelling of a parameter and its value behind an algorithm's name."""
+    return f":{name}={format_value(value)}"
+
+
 def format_value(value: Value) -> str:
-    """Return the spelling of a parameter's value."""
+    """Return the spelling of a parameter's value; an empty list leaves it to the algorithm."""
     if isinstance(value, Choice):
         return value.label.replace(":", "/")
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return "x".join(map(str, value)) or "auto" if isinstance(value, tuple) else str(value)
 
 
 def named(text: str, of: str | None = None) -> list[Choice]:

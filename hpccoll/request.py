@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from hpccoll import datatypes
+from hpccoll import datatypes, irregular
 from hpccoll.arrival import Arrival
 from hpccoll.arrival import parse as parse_arrival
 from hpccoll.bind import Segmentation
 from hpccoll.collectives import Collective, collective
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
+from hpccoll.irregular import Shares
 from hpccoll.placement import Placement, place
 from hpccoll.placement import check as check_nodes
 from hpccoll.registry import LIBRARY, Choice, catalogue, choose
@@ -54,6 +55,8 @@ class Request:
         Whether partial results of 16-bit floats have the type itself (``storage``) or ``float32``.
     per_rank
         Note which rank is the last.
+    shares
+        Which part of a vector each rank has.
     nodes
         What ``--nodes`` says about the placement of the ranks, None for the real one.
     placement
@@ -86,6 +89,7 @@ class Request:
     per_rank: bool = False
     keep_samples: bool = False
     segmentation: Segmentation = field(default_factory=Segmentation)
+    shares: Shares = field(default_factory=Shares)
     nodes: str | None = None
     placement: Placement | None = None
 
@@ -131,8 +135,8 @@ class Request:
         for choice in self.choices:
             try:
                 choice.check(size)
-                if self.every:
-                    _check_levels(choice, size)
+                self._check_order(choice)
+                self._check_levels(choice, size)
             except UnsupportedError as error:
                 if not self.every:
                     raise
@@ -142,13 +146,32 @@ class Request:
         return tuple(able), reasons
 
 
-def _check_levels(choice: Choice, size: int) -> None:
-    """Raise `UnsupportedError` if an algorithm of two levels would be one of one level here."""
-    if choice.algorithm.placed and (nodes := choice.placement(size)).flat:
+    def _check_order(self, choice: Choice) -> None:
+        """Raise `UnsupportedError` if the operator isn't commutative, and the algorithm needs it."""
+        if not self.ordered or not choice.algorithm.commutative:
+            return
+        able = [a.name for a in catalogue(self.collective.name) if not a.commutative]
         raise UnsupportedError(
-            f"{choice.label} needs several nodes with several ranks, got {size} on {nodes.count} "
-            f"node{'s' * (nodes.count > 1)}; use --nodes 2, or name it with --algorithm"
+            f"{choice.algorithm.name} reduces in another order than that of the ranks, and "
+            f"{self.operator.name} isn't commutative; use --algorithm {' or '.join(able)}"
         )
+
+    def _check_levels(self, choice: Choice, size: int) -> None:
+        """Raise `UnsupportedError` if two levels are one here, and weren't asked for by name."""
+        if not (self.every and choice.algorithm.placed):
+            return
+        nodes = choice.placement(size)
+        if nodes.flat:
+            raise UnsupportedError(
+                f"{choice.label} needs several nodes with several ranks, got {size} on "
+                f"{nodes.count} node{'s' * (nodes.count > 1)}; use --nodes 2, or name it with "
+                "--algorithm"
+            )
+
+    @property
+    def ordered(self) -> bool:
+        """Tell whether operands must be kept in the order of the ranks."""
+        return self.collective.reduces and not self.operator.commutative
 
 
 def algorithms(of: Collective, text: str) -> tuple[tuple[Choice, ...], bool]:
@@ -225,13 +248,14 @@ def build(
     max_bytes: str | None,
     factor: int | None,
     size_list: str | None,
-    dtype: str,
+    dtype: str | None,
     op: str,
     root_text: str,
     no_check: bool,
     arrival: str = "none",
     segment: str | None = None,
     window: int = 2,
+    counts: str = "equal",
     nodes: str | None = None,
     **rest: Any,
 ) -> Request:
@@ -248,9 +272,11 @@ def build(
         raise UsageError("--no-library leaves out the library that --algorithm names")
     if nodes is not None:
         _check_nodes(nodes, choices)
-    element = datatypes.dtype(dtype)
+    element = datatypes.dtype(dtype or default_type(op if of.reduces else "sum"))
+    if rest.get("in_place") and not of.moves_data:
+        raise UsageError(f"{of.name} has no buffers; leave out --in-place")
     if rest.get("accumulate") == "float32" and element.name not in ("float16", "bfloat16"):
-        raise UsageError(f"--accumulate float32 is for float16 and bfloat16, not for {dtype}")
+        raise UsageError(f"--accumulate float32 is for float16 and bfloat16, not for {element.name}")
     if rest.get("accumulate") == "float32" and not of.reduces:
         raise UsageError(f"--accumulate is for reductions; {of.name} reduces nothing")
     return Request(
@@ -258,13 +284,14 @@ def build(
         choices=choices,
         every=every,
         library=not no_library,
-        sizes=sizes(size_list, min_bytes, max_bytes, factor, element),
+        sizes=_sizes(of, (size_list, min_bytes, max_bytes, factor), element),
         dtype=element,
         operator=_operator(of, op, element),
         root=root(root_text, of),
         check=not no_check,
         arrival=parse_arrival(arrival),
         segmentation=_segmentation(segment, window),
+        shares=irregular.parse(counts, of),
         nodes=nodes,
         **rest,
     )
@@ -277,8 +304,30 @@ def _check_nodes(nodes: str, choices: tuple[Choice, ...]) -> None:
         raise UsageError(f"--nodes is for {' and '.join(names)}, none of which is measured")
 
 
+def default_type(op: str) -> str:
+    """Return the element type where none is given: the operator's only one, or float32."""
+    return (*datatypes.operator(op).only, "float32")[0]
+
+
+def _sizes(
+    of: Collective,
+    given: tuple[str | None, str | None, str | None, int | None],
+    element: np.dtype[Any],
+) -> tuple[int, ...]:
+    if of.moves_data:
+        return sizes(*given, element)
+    if given != (None, None, None, None):
+        raise UsageError(f"{of.name} moves no data; leave out the sizes")
+    return (0,)
+
+
 def _operator(of: Collective, op: str, element: np.dtype[Any]) -> Operator:
-    return datatypes.operator_for(op, element) if of.reduces else datatypes.operator(op)
+    if not of.reduces:
+        return datatypes.operator(op)
+    found = datatypes.operator_for(op, element)
+    if found.average and not of.averages:
+        raise UsageError(f"{of.name} has no average: not all ranks contribute; use --op sum")
+    return found
 
 
 def _segmentation(segment: str | None, window: int) -> Segmentation:

@@ -109,6 +109,7 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
     return {
         "type": "measurement",
         **_cell(request, world, measured.algorithm, measured.parameters, measured.message),
+        "chosen_by_model": list(measured.chosen),
         "engine": measured.engine,
         "function": measured.function,
         "accumulate": request.accumulate,
@@ -178,6 +179,7 @@ def _cell(
         "op": request.operator.name if request.collective.reduces else None,
         "root": message.root if request.collective.rooted else None,
         "in_place": request.in_place or request.collective.one_buffer,
+        "counts": request.shares.pattern,
     }
 
 
@@ -233,7 +235,8 @@ def to_json(record: Record) -> str:
 
 
 CSV_COLUMNS = (
-    *("type", "collective", "algorithm", "parameters", "ranks", "nodes", "bytes", "count", "dtype"),
+    *("type", "collective", "algorithm", "parameters", "chosen_by_model", "ranks", "nodes"),
+    *("bytes", "count", "dtype"),
     *("op", "root", "in_place", "engine", "function", "repetitions", "warmup", "stopped_by"),
     *("first_us", "min_us", "p50_us", "mean_us", "p90_us", "p99_us", "max_us", "ci_low_us"),
     *("ci_high_us", "algbw_GBps", "busbw_GBps", "check", "mismatches", "reason"),
@@ -247,6 +250,7 @@ def to_csv(record: Record) -> str:
     cells["parameters"] = ":".join(
         f"{name}={format_value(value)}" for name, value in record["parameters"].items()
     )
+    cells["chosen_by_model"] = ":".join(record.get("chosen_by_model", ()))
     cells["mismatches"] = "; ".join(record.get("mismatches", ()))
     return csv_line([cells.get(name) for name in CSV_COLUMNS])
 

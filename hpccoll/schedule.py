@@ -153,6 +153,7 @@ def embed(
     *,
     ranks: Callable[[int], int] | Sequence[int] | None = None,
     blocks: Callable[[int], Blocks] | None = None,
+    windows: Callable[[range], Blocks] | None = None,
     channel: int = 0,
     buffer: int = 0,
     at: int | None = None,
@@ -166,18 +167,22 @@ def embed(
     blocks
         Maps each block name to the names that it becomes, none included: an action whose names all
         vanish is dropped, on both sides of a message alike.
+    windows
+        The same for whole ranges of names, where they map to few: instead of `blocks`.
     channel, buffer
         Are added to channels and to the numbers of scratch buffers.
     at
         Is added to the clock of every round; default: clocks are left as they are.
     """
     peer = ranks if callable(ranks) or ranks is None else ranks.__getitem__
+    if blocks is not None:
+        windows = _each(blocks)
 
     def moved(action: Action) -> Action | None:
         changes: dict[str, object] = {}
-        if blocks is not None and ranges(action.blocks):
+        if windows is not None and ranges(action.blocks):
             changes["blocks"] = tuple(
-                piece for part in ranges(action.blocks) for b in part for piece in ranges(blocks(b))
+                piece for part in ranges(action.blocks) for piece in ranges(windows(part))
             )
             if not changes["blocks"]:
                 return None
@@ -196,6 +201,10 @@ def embed(
     for clock, step in clocked(rounds):
         actions = tuple(new for old in step.actions if (new := moved(old)) is not None)
         yield Round(*actions, at=step.at if at is None else at + clock)
+
+
+def _each(blocks: Callable[[int], Blocks]) -> Callable[[range], Blocks]:
+    return lambda part: tuple(piece for b in part for piece in ranges(blocks(b)))
 
 
 def merge(*schedules: Iterable[Round]) -> Rounds:

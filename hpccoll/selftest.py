@@ -7,7 +7,7 @@ check must find each; undamaged it must find none.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,11 @@ from hpccoll.bind import bind
 from hpccoll.buffers import allocate
 from hpccoll.check import Pattern
 from hpccoll.clock import now
-from hpccoll.collectives import COLLECTIVES, ROOT
-from hpccoll.datatypes import DTYPES, OPERATORS, dtype, kind
+from hpccoll.collectives import COLLECTIVES, ROOT, UP_TO, Collective
+from hpccoll.datatypes import DTYPES, OPERATORS, dtype
 from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UsageError
 from hpccoll.faults import ALONE, FAULTS, Victim
-from hpccoll.layout import Message
 from hpccoll.placement import Placement
 from hpccoll.registry import Choice, catalogue
 from hpccoll.watchdog import Watchdog
@@ -150,9 +149,7 @@ def _test(comm: "MPI.Comm", report: Report, watchdog: Watchdog, nodes: Placement
     cases = enumerate(_cases(comm.size, report))
     # Some calls at a time, and then all of their victims at once, each on its own rank.
     while batch := list(islice(cases, BATCH)):
-        called = [
-            _call(pattern, choice.on(nodes), comm, watchdog) for _, (pattern, choice) in batch
-        ]
+        called = [_call(pattern, choice.on(nodes), comm, watchdog) for _, (pattern, choice) in batch]
         watchdog.pause()
         for (number, (pattern, _)), buffers in zip(batch, called, strict=True):
             examine(buffers, comm.rank == _victim(pattern, number), report)
@@ -166,20 +163,33 @@ def _types(report: Report) -> Iterator[np.dtype[Any]]:
             report.without.append(f"{name} isn't tested: {error}")
 
 
+def _collectives(size: int) -> list[Collective]:
+    """Return those in which some of `size` ranks get a result."""
+    return [
+        of
+        for of in COLLECTIVES.values()
+        if any(of.wanted(rank, size, 0, of.natural(size)) for rank in range(size))
+    ]
+
+
 def _cases(size: int, report: Report) -> Iterator[tuple[Pattern, Choice]]:
     """Yield every call; algorithms, and where there is one the root, take turns."""
     able = {
         name: [Choice(entry) for entry in catalogue(name) if entry.supports(size)]
         for name in COLLECTIVES
     }
-    calls = product(COLLECTIVES.values(), list(_types(report)), OPERATORS.values())
+    calls = product(_collectives(size), list(_types(report)), OPERATORS.values())
     for number, (collective, of, operator) in enumerate(calls):
-        if kind(of) not in operator.kinds or not (collective.reduces or operator.name == "sum"):
+        if not operator.defined_for(of) or not (collective.reduces or operator.name == "sum"):
+            continue
+        if operator.average and not collective.averages:
             continue
         root = number % size if collective.rooted else 0
-        blocks = max(len(collective.wanted(rank, size, root, size)) for rank in range(size))
-        count = SHARE * size * size // blocks
-        choices = able[collective.name]
+        natural = collective.natural(size)
+        blocks = max(len(collective.wanted(rank, size, root, natural)) for rank in range(size))
+        count = SHARE * size * natural // max(blocks, 1) // collective.vectors(size)
+        ordered = collective.reduces and not operator.commutative
+        choices = [c for c in able[collective.name] if not (ordered and c.algorithm.commutative)]
         pattern = Pattern(collective, of, operator, size, count, root, seed=number)
         yield pattern, choices[number % len(choices)]
 
@@ -187,16 +197,18 @@ def _cases(size: int, report: Report) -> Iterator[tuple[Pattern, Choice]]:
 def _victim(pattern: Pattern, number: int) -> int:
     """Return the rank whose result is damaged: one that has a result and, if possible, got it."""
     of, size, root = pattern.collective, pattern.size, pattern.root
-    able = [rank for rank in range(size) if of.wanted(rank, size, root, size)]
-    if of.contributors == ROOT and size > 1:
-        able.remove(root)
+    able = [rank for rank in range(size) if of.wanted(rank, size, root, of.natural(size))]
+    if size > 1:
+        alone = {ROOT: root, UP_TO: 0}.get(of.contributors)
+        able = [rank for rank in able if rank != alone]
     return able[number % len(able)]
 
 
 def _call(pattern: Pattern, choice: Choice, comm: "MPI.Comm", watchdog: Watchdog) -> Victim:
     """Make a call; every rank is a victim that could be."""
     average = pattern.operator.average and pattern.collective.reduces
-    message = Message(pattern.count, pattern.dtype.itemsize, pattern.root, average=average)
+    ordered = pattern.collective.reduces and not pattern.operator.commutative
+    message = replace(pattern.message, average=average, ordered=ordered)
     plan = bind(choice, comm.rank, comm.size, message)
     spaces = allocate(plan.layout, plan.scratch, pattern.dtype)
     pattern.fill(comm.rank, plan.layout, spaces)

@@ -98,6 +98,7 @@ class _Posted:
     action: Message
     names: Ranges
     values: list[int] = field(default_factory=list)
+    past: int = 0
 
 
 class _Rank:
@@ -111,6 +112,7 @@ class _Rank:
         "messages",
         "number",
         "open",
+        "past",
         "posted",
         "reduced",
         "rounds",
@@ -118,7 +120,8 @@ class _Rank:
         "start",
     )
 
-    def __init__(self, rounds: Rounds, data: dict[int, int]) -> None:
+    def __init__(self, number: int, rounds: Rounds, data: dict[int, int]) -> None:
+        self.past = 1 << number  # the ranks whose arrival it may know of
         self.rounds = clocked(rounds)
         self.buffers: dict[int, dict[int, int]] = {DATA: data}
         self.number = self.clock = self.start = self.end = self.open = 0
@@ -162,7 +165,7 @@ class Execution:
         self.clocks = clocks
         self.watcher = watcher
         self.ranks = [
-            _Rank(rounds, dict.fromkeys(held[r], self.terms.leaf(r)))
+            _Rank(r, rounds, dict.fromkeys(held[r], self.terms.leaf(r)))
             for r, rounds in enumerate(schedules)
         ]
         self._sends: dict[tuple[int, int, int], deque[_Posted]] = {}
@@ -216,7 +219,7 @@ class Execution:
         for part in names:
             if part.start < 0 or part.stop > self.grid:
                 self._fail(r, f"{_words(action)}: block {part.stop - 1} of {self.grid}")
-        message = _Posted(r, action, names)
+        message = _Posted(r, action, names, past=self.ranks[r].past)
         if isinstance(action, Send):
             message.values = [self._read(r, action.buffer, b) for part in names for b in part]
         return message
@@ -247,7 +250,7 @@ class Execution:
                 receive.rank,
                 f"clock {target.clock} meets clock {source.clock} of rank {send.rank}",
             )
-        receive.values = send.values
+        receive.values, receive.past = send.values, send.past
         source.messages += 1
         source.sent += len(send.values)
         end = max(source.start, target.start) + 1
@@ -264,6 +267,8 @@ class Execution:
     def _finish_round(self, r: int) -> None:
         rank = self.ranks[r]
         assert rank.actions is not None
+        for message in rank.posted:
+            rank.past |= message.past
         messages = iter(rank.posted)
         landed: set[tuple[int, int]] = set()
         local = []

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 from hpccoll import advice
 from hpccoll.canary import shifts
-from hpccoll.columns import UNCLEAR, Column, against, figures, microseconds, row, span, titles
+from hpccoll.columns import (
+    UNCLEAR,
+    Column,
+    about_chosen,
+    against,
+    figures,
+    microseconds,
+    row,
+    span,
+    titles,
+    with_chosen,
+)
 from hpccoll.findings import findings
 from hpccoll.registry import LIBRARY
 from hpccoll.results import bandwidths
@@ -86,7 +97,7 @@ def group(request: "Request", world: "World", measured: Sequence["Measurement"])
         root = f" root {entry.message.root}" if len(request.roots(world.size)) > 1 else ""
         cells = (
             format_size(entry.bytes) if not rows else "",
-            entry.label + root + mark,
+            with_chosen(entry.label, entry.parameters, entry.chosen) + root + mark,
             microseconds(times.p50) + (SKEWED if _skewed(entry) else " "),
             _interval(entry),
             microseconds(times.p99),
@@ -163,6 +174,7 @@ def closing(groups: Sequence[Sequence["Measurement"]], skipped: Mapping[str, str
         ("skipped", [f"  {label}: {reason}" for label, reason in skipped.items()]),
         ("WRONG RESULTS", wrong),
         notes=[
+            *about_chosen([name for entry in measured for name in entry.chosen]),
             *_about_skew(measured),
             *_about_lateness(measured),
             *shifts(entry.canary for entry in measured),

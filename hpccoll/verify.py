@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from itertools import cycle, product
 from random import Random
 
-from hpccoll.collectives import ALL, OWNER, Collective
+from hpccoll.collectives import ALL, Collective
 from hpccoll.combinators import rotate
 from hpccoll.cost import evaluate
 from hpccoll.errors import VerificationError
 from hpccoll.placement import Placement, even
 from hpccoll.registry import Algorithm, Choice, Parameter, Value, plain
 from hpccoll.schedule import Round, Rounds, Send
-from hpccoll.symbolic import Counts, Execution
+from hpccoll.shapes import factorizations
+from hpccoll.symbolic import Counts, Execution, Watcher
 
 VARIED_UP_TO = 16
 """Parameters other than the defaults are proven up to this number of ranks."""
@@ -38,6 +39,8 @@ class Proof:
 def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     """Prove one algorithm on `size` ranks: data, order, equal bits, costs.
 
+    A reduction to another root than 0 is proven twice: rotated, and with its operands in order.
+
     Raises
     ------
     VerificationError
@@ -47,9 +50,12 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     """
     entry = choice.algorithm
     try:
-        execution = _execute(choice, size, root)
-        _check_result(execution, choice, size, root)
+        execution = execute(choice, size, root)
+        _check_result(execution, choice, size, root, ordered=False)
         _check_cost(execution.counts, choice, size)
+        if root and entry.collective.reduces and not entry.commutative:
+            forwarded = execute(choice, size, root, ordered=True)
+            _check_result(forwarded, choice, size, root, ordered=True)
     except VerificationError as error:
         where = f", root {root}" if entry.collective.rooted else ""
         where += f", nodes {choice.placement(size).spelling}" if entry.placed else ""
@@ -59,60 +65,93 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
     return Proof(choice, size, root, execution.counts)
 
 
-def _execute(choice: Choice, size: int, root: int) -> Execution:
-    contract, natural = choice.algorithm.collective, choice.algorithm.blocks(size)
+def execute(
+    choice: Choice,
+    size: int,
+    root: int = 0,
+    watcher: Watcher | None = None,
+    ordered: bool = False,
+) -> Execution:
+    """Execute the schedules of all ranks symbolically, from what the contract lets them hold.
+
+    Parameters
+    ----------
+    watcher
+        Is told of every message and every round.
+    ordered
+        Keep the operands in the order of the ranks (see `Choice.schedule`).
+
+    Raises
+    ------
+    VerificationError
+        The schedules can't be executed; the message is the counterexample.
+    UnsupportedError
+        The algorithm isn't defined for `size` ranks.
+    """
+    contract, natural = choice.algorithm.collective, choice.blocks(size)
     _check_blocks(contract, size, root, natural)
     grid = choice.grid(size)
     pieces = grid // natural
     held = [contract.held(r, size, root, natural) for r in range(size)]
     return Execution(
-        [choice.schedule(r, size, root) for r in range(size)],
-        [range(h.start * pieces, h.stop * pieces) for h in held],
+        [choice.schedule(r, size, root, ordered) for r in range(size)],
+        [_pieces(window, pieces) for window in held],
         grid,
-        clocks=choice.algorithm.clocked,
+        clocks=choice.algorithm.clocked and not ordered,  # what is sent on has none
+        watcher=watcher,
     )
+
+
+def _pieces(natural: range, pieces: int) -> list[int]:
+    return [block * pieces + piece for block in natural for piece in range(pieces)]
 
 
 def _check_blocks(contract: Collective, size: int, root: int, natural: int) -> None:
     """Check that the declared blocks are the contract's, which else would ask for nothing."""
-    for windows in (contract.held, contract.wanted):
-        named = {b for r in range(size) for b in windows(r, size, root, natural)}
-        if not natural or named != set(range(natural)):
-            raise VerificationError(
-                f"blocks= declares {natural} natural blocks, but {contract.name} has one per rank"
-                if natural
-                else "blocks= declares no blocks"
-            )
+    if natural < 1:
+        raise VerificationError("blocks= declares no blocks")
+    if contract.irregular and natural != contract.natural(size):
+        raise VerificationError(
+            f"blocks= declares {natural} natural blocks, but {contract.name} has "
+            f"{contract.natural(size)} on {size} ranks"
+        )
 
 
-def _check_result(execution: Execution, choice: Choice, size: int, root: int) -> None:
+def _check_result(
+    execution: Execution, choice: Choice, size: int, root: int, ordered: bool
+) -> None:
     entry, terms = choice.algorithm, execution.terms
-    contract, natural = entry.collective, entry.blocks(size)
+    contract, natural = entry.collective, choice.blocks(size)
     pieces, same_bits = choice.grid(size) // natural, choice.same_bits
     first: dict[int, int] = {}
     for rank in range(size):
-        wanted = contract.wanted(rank, size, root, natural)
-        for block in range(wanted.start * pieces, wanted.stop * pieces):
+        for block in _pieces(contract.wanted(rank, size, root, natural), pieces):
             place = f"at the end, rank {rank}, block {block}"
             value = execution.value(rank, block)
             if value is None:
                 raise VerificationError(f"{place}: was never received")
-            expected = _contributors(contract, size, root, block // pieces)
+            sources = contract.sources(rank, size, root, block // pieces, natural)
+            expected = (1 << sources.stop) - (1 << sources.start)
             if terms.mask[value] != expected:
                 raise VerificationError(f"{place}: {_difference(terms.mask[value], expected)}")
             if not contract.reduces:
                 continue
-            if not entry.commutative and root == 0 and terms.low[value] < 0:
+            if not entry.commutative and (root == 0 or ordered) and terms.low[value] < 0:
                 raise VerificationError(f"{place}: operands aren't in the order of the ranks")
+            if contract.contributors != ALL:
+                continue
             same = first.setdefault(block, terms.bits[value])
             if same_bits and same != terms.bits[value]:
                 raise VerificationError(f"{place}: other ranks get other bits")
+    if not contract.moves_data:
+        _check_everyone_came(execution, size)
 
 
-def _contributors(contract: Collective, size: int, root: int, block: int) -> int:
-    if contract.contributors == ALL:
-        return (1 << size) - 1
-    return 1 << (block if contract.contributors == OWNER else root)
+def _check_everyone_came(execution: Execution, size: int) -> None:
+    for rank in range(size):
+        if missing := ((1 << size) - 1) & ~execution.ranks[rank].past:
+            late = (missing & -missing).bit_length() - 1
+            raise VerificationError(f"at the end, rank {rank} can't know that rank {late} came")
 
 
 def _difference(found: int, expected: int) -> str:
@@ -127,18 +166,17 @@ def _difference(found: int, expected: int) -> str:
 def _check_cost(counts: Counts, choice: Choice, size: int) -> None:
     if not choice.as_declared(size):
         return
-    entry, grid = choice.algorithm, choice.grid(size)
-    nodes = choice.placement(size).count
+    entry, length, nodes = choice.algorithm, choice.vector(size), choice.placement(size).count
     for name, form, counted in (
         ("rounds", entry.rounds, counts.steps),
         ("messages", entry.messages, counts.messages),
         ("sent", entry.sent, counts.sent),
         ("reduced", entry.reduced, counts.reduced),
     ):
-        declared = evaluate(form, size, grid, choice.values, nodes)
+        declared = evaluate(form, size, length, choice.values, nodes)
         if declared != counted:
             raise VerificationError(
-                f"counted {counted} {name}, but {form} is {declared} (n = {grid} blocks)"
+                f"counted {counted} {name}, but {form} is {declared} (n = {length} blocks)"
             )
 
 
@@ -171,30 +209,31 @@ def variants(entry: Algorithm, size: int) -> list[Choice]:
     if not few:
         return [Choice(entry)]
     spreads = [
-        [(parameter.name, value) for value in (parameter.default, *_others(parameter))]
+        [(parameter.name, value) for value in (parameter.default, *_others(parameter, size))]
         for parameter in entry.parameters.values()
     ]
-    return [Choice(entry, dict(values)) for values in product(*spreads)]
+    choices = [Choice(entry, dict(values)) for values in product(*spreads)]
+    return [choice for choice in choices if choice.supports(size)]
 
 
-def _others(parameter: Parameter) -> list[Value]:
+def _others(parameter: Parameter, size: int) -> list[Value]:
     """Return other values of a parameter than the default."""
     default, least = parameter.default, parameter.minimum
-    if isinstance(default, Choice):
-        # The last variant of an algorithm is the one with the largest parameters.
-        parts = (variants(entry, 1) for entry in plain(default.algorithm.collective.name))
-        found = [choice for each in parts for choice in (each[0], each[-1])]
-        return [c for i, c in enumerate(found) if c not in (default, *found[:i])]
+    others: Iterable[Value] = [least + step for step in (0, 1, 2, 6)]
     if isinstance(default, tuple):
-        return []
-    return [least + step for step in (0, 1, 2, 6) if least + step != default]
+        others = factorizations(size)
+    if isinstance(default, Choice):
+        entries = plain(default.algorithm.collective.name)
+        # The last variant of an algorithm is the one with the largest parameters.
+        others = [part for entry in entries for part in (Choice(entry), variants(entry, 1)[-1])]
+    return [value for value in others if value != default]
 
 
 def _placed(entry: Algorithm, size: int, few: bool) -> list[Choice]:
     """Return the defaults on all placements, and for few ranks every other part on one of them."""
     nodes = placements(size)
     found = [Choice(entry, nodes=placement) for placement in nodes]
-    others = [{p.name: value} for p in entry.parameters.values() for value in _others(p)]
+    others = [{p.name: value} for p in entry.parameters.values() for value in _others(p, size)]
     found += map(Choice, cycle([entry]), others if few else (), cycle(reversed(nodes)))
     return [choice for choice in found if choice.supports(size)]
 
@@ -236,7 +275,7 @@ class Report:
     def line(self) -> str:
         """Return what was proven, or the first counterexample, in words."""
         entry = self.algorithm
-        name = f"{entry.collective.name:<15} {entry.name:<19}"
+        name = f"{entry.collective.name:<15} {entry.name:<28}"
         if self.failures:
             more = f" ({len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
             return f"{name} WRONG  {self.failures[0]}{more}"
@@ -283,6 +322,5 @@ def conclusion(reports: Iterable[Report], sizes: range) -> str:
         "cases). "
         f"Other parameters than the defaults: up to {VARIED_UP_TO} ranks. Every root: up to "
         f"{EVERY_ROOT_UP_TO} ranks; beyond, root 0 and the proof that rotation only renames ranks."
-        + PLACED
-        * any(report.algorithm.placed for report in reports)
+        + PLACED * any(report.algorithm.placed for report in reports)
     )

@@ -127,7 +127,15 @@ for arguments in sys.argv[1:]:
 def test_what_measures_nothing_loads_neither_numpy_nor_mpi():
     commands = [
         *("--help", "bench --help", "list --help", "show --help", "verify --help"),
-        *("list", "list --markdown", "show ring", "verify -p 1:3", "nonsense", "show nonsense"),
+        *(
+            "list",
+            "list --markdown",
+            "show ring",
+            "show ring --format svg",
+            "verify -p 1:3",
+            "nonsense",
+            "show nonsense",
+        ),
     ]
     found = script(LOADED, *commands)
     loaded = [line for line in found.stderr.split("\n") if line.startswith("loaded:")]
@@ -163,6 +171,12 @@ def test_what_measures_nothing_loads_neither_numpy_nor_mpi():
         ("bench bcast -a binomial --nodes 2", "--nodes is for multi-leader and two-level, none of"),
         ("show ring:segments=0", "segments must be at least 1, got 0"),
         ("show ring -p 0", "0 is not in the range x>=1"),
+        ("show ring --format pdf", "'pdf' is not one of"),
+        ("show ring -o ring.pdf", "ring.pdf: the suffix doesn't say the format; use .txt, .svg"),
+        ("show ring --bytes 8", "--bytes and --dtype are for --format goal"),
+        ("show ring --format goal --bytes 6", "6 B isn't a whole number of float32 elements"),
+        ("show ring --format goal --bytes 8,16", "size '8,16' can't be read"),
+        ("show ring --format goal -t float", "unknown dtype 'float'"),
         ("bench allreduce --sizes 8x", "size '8x' can't be read; write a whole number of bytes"),
         ("bench allreduce -f 1", "1 is not in the range x>=2"),
         ("bench allreduce --format xml", "'xml' is not one of"),
@@ -254,6 +268,46 @@ def test_show_draws_an_algorithm_of_one_collective_or_of_all_that_have_it():
     having = [a.collective.name for a in catalogue() if a.name == "ring"]
     titles = re.findall(r"^(\S+) ring, 3 ranks$", succeed("show", "ring", "-p", "3"), re.MULTILINE)
     assert titles == having
+
+
+def test_show_writes_files_in_the_format_of_their_suffix(tmp_path, refuse):
+    starts = {
+        "svg": "<svg ",
+        "json": '{\n  "format": "hpccoll schedule"',
+        "goal": "// allreduce ring, 64 KiB\n",
+        "xml": '<algo name="ring" ',
+        "txt": "allreduce ring, 3 ranks\n",
+    }
+    for suffix, start in starts.items():
+        path = tmp_path / f"ring.{suffix}"
+        more = ["--bytes", "64KiB", "-t", "float64"] if suffix == "goal" else []
+        said = succeed("show", "ring", "-p", "3", "-o", str(path), *more)
+        assert said == f"{path}: allreduce ring, 3 ranks\n"
+        assert path.read_text(encoding="utf-8").startswith(start)
+    before = path.read_text(encoding="utf-8")
+    assert f"{path} exists; choose another --output, or overwrite it with --force" in refuse(
+        "show", "tree", "-o", str(path)
+    )
+    assert path.read_text(encoding="utf-8") == before
+    succeed("show", "tree", "-o", str(path), "--force")
+    assert path.read_text(encoding="utf-8").startswith("allreduce tree")
+
+
+def test_show_prints_in_every_format():
+    for style, start in (("svg", "<svg "), ("json", "{"), ("goal", "//"), ("msccl-xml", "<algo ")):
+        assert succeed("show", "bcast", "binomial", "--format", style).startswith(start)
+
+
+def test_show_refuses_what_a_format_cannot_express(refuse):
+    said = refuse("show", "allreduce", "ring:segments=300", "-p", "2", "--format", "msccl-xml")
+    assert "MSCCL takes at most 256 steps of a thread block" in said
+
+
+def test_list_writes_the_pages(tmp_path):
+    said = succeed("list", "--pages", str(tmp_path / "new"))
+    files = [path for path in (tmp_path / "new").rglob("*") if path.is_file()]
+    assert said == f"{len(files)} files in {tmp_path / 'new'}\n"
+    assert len(files) == len({entry.collective.name for entry in catalogue()}) + len(catalogue())
 
 
 # verify

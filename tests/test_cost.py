@@ -6,7 +6,7 @@ from math import ceil, floor, log
 
 import pytest
 
-from hpccoll.cost import LETTERS, evaluate
+from hpccoll.cost import ALPHA, BETA, CANDIDATES, LETTERS, MODEL, OVERHEAD, evaluate, fastest
 from hpccoll.shapes import ceil_log, circulant_skips, power_of_two_below, subtree
 
 
@@ -21,8 +21,29 @@ def test_letters_are_what_they_are_said_to_be(p):
     assert evaluate("E", p) == (ceil(log(p - evaluate("P", p), 2) - 1e-9) if p & (p - 1) else 0)
     assert evaluate("S", p, parameters={"segments": 3}) == 3
     assert evaluate("S", p) == 1
-    assert evaluate("k", p, parameters={"radix": 5}) == 5
+    assert evaluate("k", p, parameters={"radix": 5}) == max(2, min(5, p))
     assert evaluate("Lk", p, parameters={"radix": 3}) == ceil(log(p, 3) - 1e-9)
+
+
+@pytest.mark.parametrize("radix", [3, 4, 8])
+@pytest.mark.parametrize("p", range(2, 70))
+def test_letters_of_a_fold_follow_the_radix(p, radix):
+    k, power, exponent, extra, digits = (
+        evaluate(letter, p, parameters={"radix": radix}) for letter in ("k", "P", "l", "e", "E")
+    )
+    assert power == k**exponent <= p < power * k
+    assert power + extra == p
+    assert all(((k - 1) * k**j < extra) == (j < digits) for j in range(8))
+
+
+def test_parameters_stand_for_themselves_and_an_empty_list_for_the_prime_factors():
+    assert evaluate("2*window", 5, parameters={"window": 3}) == 6
+    assert evaluate("n/window", 5, 7, {"window": 3}) == Fraction(7, 3)
+    assert evaluate("len(factors) + sum(factors)", 12, parameters={"factors": (3, 4)}) == 9
+    assert evaluate("len(factors) + sum(factors)", 12, parameters={"factors": ()}) == 3 + 7
+def test_any_parameter_has_its_own_name_and_functions_are_exact():
+    assert evaluate("min(fanout, p-1)*n", 5, 7, {"fanout": 3}) == 21
+    assert [evaluate("log(x, 3)", 2, parameters={"x": x}) for x in (1, 3, 9, 10)] == [0, 1, 2, 3]
 
 
 def test_every_letter_is_explained():
@@ -64,3 +85,46 @@ def test_power_of_two_below_is_the_largest_one(size):
     core = power_of_two_below(size)
     assert core <= size < 2 * core
     assert core & (core - 1) == 0
+
+
+# The model
+
+
+def test_the_assumed_machine_is_what_it_is_said_to_be():
+    said = f"alpha = {ALPHA * 10**6} us a step, o = {float(OVERHEAD * 10**6)} us a further message "
+    said += f"of a step, beta = {float(BETA * 10**9)} ns a byte"
+    assert said == MODEL
+    assert [evaluate(name, 2) for name in ("alpha", "o", "beta")] == [ALPHA, OVERHEAD, BETA]
+
+
+CHAIN = "(p-2+S)*(alpha + n*beta/S)"
+
+
+@pytest.mark.parametrize("p", [2, 5, 64, 1000])
+@pytest.mark.parametrize("n", [0, 8, 1 << 14, 1 << 24, 1 << 30])
+def test_segments_of_a_chain_are_those_nearest_to_the_known_optimum(p, n):
+    (segments,) = fastest(CHAIN, p, n, ["segments"], {}).values()
+    optimum = ((p - 2) * n * float(BETA / ALPHA)) ** 0.5
+    largest = CANDIDATES["segments"][-1]
+    assert segments in CANDIDATES["segments"]
+    assert min(optimum, largest) / 2 <= segments <= max(1, 2 * optimum)
+
+
+@pytest.mark.parametrize(("p", "n"), [(1, 0), (7, 8), (64, 1 << 20)])
+def test_no_other_candidates_take_less_time(p, n):
+    time = "Lk*S*(alpha + (k-2)*o + (k-1)*n*beta/S)"
+    chosen = fastest(time, p, n, ["segments", "radix"], {})
+    least = evaluate(time, p, n, chosen)
+    for segments in CANDIDATES["segments"]:
+        for radix in CANDIDATES["radix"]:
+            other = {"segments": segments, "radix": radix}
+            assert (least, *chosen.values()) <= (evaluate(time, p, n, other), *other.values())
+
+
+def test_a_given_parameter_counts_in_the_time():
+    time = "(S + fanout)*(alpha + fanout*n*beta/S)"
+    narrow, wide = (
+        fastest(time, 9, 1 << 20, ["segments"], {"segments": 3, "fanout": fanout})["segments"]
+        for fanout in (1, 16)
+    )
+    assert narrow < wide

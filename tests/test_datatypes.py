@@ -35,6 +35,7 @@ DEFINED = {
     **dict.fromkeys(("band", "bor", "bxor", "land", "lor", "lxor"), INTEGERS),
 }
 PAIRS = [(op, name) for op, names in DEFINED.items() for name in names]
+DEFINED["matmul2x2"] = ("uint64",)
 MEANINGS = {
     "sum": python.add,
     "avg": python.add,  # the division comes at the end
@@ -88,14 +89,15 @@ def test_an_operator_reduces_in_the_element_type_into_a_given_place(op, name):
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_operator_has_mpis_name(name):
-    assert operator(name).mpi == ("SUM" if name == "avg" else name.upper())
+    own = None if name == "matmul2x2" else name.upper()
+    assert operator(name).mpi == ("SUM" if name == "avg" else own)
     assert operator(name).average == (name == "avg")
 
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_an_operator_is_had_for_the_types_that_it_is_defined_for(op):
     kinds = dict.fromkeys(kind(dtype(name)) for name in DEFINED[op])
-    defined = " and ".join(f"{kind} types" for kind in kinds)
+    defined = " and ".join(operator(op).only or [f"{kind} types" for kind in kinds])
     for name in DTYPES:
         if name in DEFINED[op]:
             assert operator_for(op, dtype(name)) is OPERATORS[op]
@@ -107,6 +109,26 @@ def test_an_operator_is_had_for_the_types_that_it_is_defined_for(op):
         assert message.startswith(f"{op} is defined for {defined}, not for {name}")
         assert message.endswith(f"; choose another --dtype, or from {others}")
         assert ("which integers don't have" in message) == (op == "avg")
+
+
+def test_a_product_of_matrices_is_that_of_their_entries_and_keeps_the_order():
+    random = np.random.default_rng(5)
+    left, right = random.integers(0, 2**64, (2, 100), np.uint64)
+    for x, y, z in zip(left, right, operator("matmul2x2").ufunc(left, right), strict=True):
+        a, b, c = ([[int(m) >> 32 * i + 16 * j & 0xFFFF for j in (0, 1)] for i in (0, 1)] for m in (x, y, z))
+        for i in (0, 1):
+            for j in (0, 1):
+                assert c[i][j] == sum(a[i][k] * b[k][j] for k in (0, 1)) % 2**16
+    assert not operator("matmul2x2").commutative
+    assert (operator("matmul2x2").ufunc(left, right) != operator("matmul2x2").ufunc(right, left)).any()
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_commutative_is_what_the_order_does_not_change(op):
+    name = (*operator(op).only, "int16")[0]
+    one, other = np.random.default_rng(3).integers(0, 2**64, (2, 50), np.uint64).astype(name)
+    either = (operator(op).ufunc(*pair) for pair in ((one, other), (other, one)))
+    assert operator(op).commutative == np.array_equal(*either)
 
 
 @pytest.mark.parametrize("op", OPERATORS)

@@ -31,7 +31,8 @@ def test_at_the_end_every_wanted_block_is_complete(entry, size):
     root = size - 1 if entry.collective.rooted else 0
     if not entry.supports(size):
         return
-    panels = re.findall(r" (\d+) │([^│]+)│", text(Choice(entry), size, root, width=30))
+    width = max(30, 2 * Choice(entry).grid(size))
+    panels = re.findall(r" (\d+) │([^│]+)│", text(Choice(entry), size, root, width))
     rows = dict(panels[-size:])
     for rank in range(size):
         wanted = entry.collective.wanted(rank, size, root, entry.blocks(size))
@@ -163,3 +164,11 @@ start              round 1            round 2
    1 │1│              1 │2│  1 +← 2      1 │█│  1 +← 0
    2 │1│              2 │1│              2 │1│"""
     )
+
+
+def test_what_the_model_chooses_for_a_message_is_said_unless_it_is_given(entry):
+    if entry.chosen:
+        words = f"a message of n bytes gets the {' and '.join(entry.chosen)} for the least"
+        assert words in " ".join(text(Choice(entry), 4).split())
+        given = Choice(entry, {name: 2 for name in entry.chosen})
+        assert words not in " ".join(text(given, 4).split())

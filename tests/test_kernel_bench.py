@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hpccoll import datatypes, kernels
-from hpccoll.datatypes import DTYPES, OPERATORS, kind
+from hpccoll.datatypes import DTYPES, OPERATORS
 from hpccoll.engines import kernels as native
 from hpccoll.errors import UnsupportedError
 from hpccoll.kernels import Speed
@@ -19,7 +19,7 @@ DEFINED = [
     (name, operator)
     for name in DTYPES
     for operator in OPERATORS.values()
-    if kind(datatypes.dtype(name)) in operator.kinds and not operator.average
+    if operator.defined_for(datatypes.dtype(name)) and not operator.average
 ]
 
 

@@ -27,17 +27,23 @@ buffers request
 check world
 arrival canary clock launch progress stats straggler
 patterns
-datatypes units
+datatypes irregular
+pages
+export
+units
 bind
 places instructions scratch
 plan
 regions
 layout
-verify draw listing
-symbolic cost
+draw
+regular
+trace
+verify listing plugins
+symbolic
 algorithms
 registry
-combinators collectives
+combinators collectives cost
 placement
 schedule partition shapes
 errors
@@ -93,7 +99,9 @@ def test_a_new_module_is_asked_for():
     assert known <= set(HEIGHT), f"enter {known - set(HEIGHT)} in LAYERS"
 
 
-@pytest.mark.parametrize("modules", ["registry verify draw", "cost listing", "cli"])
+@pytest.mark.parametrize(
+    "modules", ["registry verify draw", "cost listing", "pages export.msccl", "cli"]
+)
 def test_reading_schedules_starts_neither_numpy_nor_mpi(modules):
     lines = [f"import hpccoll.{module}" for module in modules.split()]
     lines += ["import sys", "from hpccoll.registry import catalogue", "assert catalogue()"]

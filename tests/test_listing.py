@@ -17,7 +17,8 @@ def test_the_text_has_everything_of_an_algorithm(entry):
     assert entry.source in part
     assert all(alias in part for alias in entry.aliases)
     assert entry.requires is None or f"needs {entry.requires.sentence}" in part
-    assert ("commutative" in part) == entry.commutative
+    assert f"N for the least time {entry.time}" in part or not entry.chosen
+    assert ("a commutative operator" in part) == entry.commutative
 
 
 def test_the_spelling_in_the_list_chooses_the_algorithm_with_its_defaults(entry):
@@ -26,7 +27,7 @@ def test_the_spelling_in_the_list_chooses_the_algorithm_with_its_defaults(entry)
         for line in text(entry.collective.name).split("\n")
         if re.match(rf"  {entry.name}\b(?!-)", line)
     )
-    spelled = line.split()[0].replace("[", "").replace("]", "")
+    spelled = re.sub(r"\[:\w+=N\]", "", line.split()[0]).replace("[", "").replace("]", "")
     (choice,) = choose(entry.collective.name, spelled)
     assert choice.algorithm is entry
     assert choice.label == entry.name
@@ -34,8 +35,9 @@ def test_the_spelling_in_the_list_chooses_the_algorithm_with_its_defaults(entry)
 
 def test_letters_of_every_closed_form_are_explained(entry):
     forms = " ".join((entry.rounds, entry.sent, entry.reduced, entry.messages))
-    used = set(re.findall(r"[A-Za-z]\w*", forms)) - {"log2", "ceil", "max", "if", "else"}
-    explained = set(re.findall(r"(?:^|, )(\w+)(?: =| \w)", LETTERS))
+    used = set(re.findall(r"[A-Za-z]\w*", forms)) - {"if", "else", "and", "or"}
+    used -= {"log2", "log", "ceil", "len", "max", "min", "sum"}
+    explained = {*re.findall(r"(?:^|, )(\w+)(?: =| \w)", LETTERS), *entry.parameters}
     assert used <= explained
 
 
@@ -73,7 +75,7 @@ def test_a_tunable_is_listed_with_its_default(entry):
     for parameter, (name, value) in zip(
         re.findall(r"\[:(.+?)\]", _spelling(entry)), Choice(entry).values.items(), strict=True
     ):
-        assert parameter == f"{name}={format_value(value)}"
+        assert parameter == f"{name}={'N' if name in entry.chosen else format_value(value)}"
 
 
 def _spelling(entry):

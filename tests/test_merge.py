@@ -387,6 +387,17 @@ def test_parameters_stand_as_on_the_command_line(launches, label, parameters, sh
     assert any(f" {shown} " in line for line in lines)
 
 
+def test_what_the_model_chose_is_marked_and_apart_from_what_was_asked_for(launches):
+    free = {"parameters": {"segments": 4, "fanout": 1}, "chosen_by_model": ["segments"]}
+    given = free | {"chosen_by_model": []}
+    two = [measured(1, "chain", **free), measured(9, "chain", **given)]
+    lines = table(launches([fields | {"collective": "bcast", "op": None} for fields in two]))
+    assert any(" chain:segments=4 ^ * " in line for line in lines)
+    assert any(" chain:segments=4  " in line for line in lines)
+    assert any(line.startswith("^ chosen by the model") for line in lines)
+    assert any("1 KiB" in line and " chain  " in line for line in lines)  # what to use
+
+
 def test_what_the_launches_ran_on_is_told_where_it_differs(write):
     paths = [write(name="a"), write(name="b", run=RUN | {"hosts": ["there"] * 4})]
     read = merge.read_all(paths)

@@ -43,7 +43,7 @@ CASES = [(*choice, size) for choice in CHOICES for size in range(1, 6)]
 def plans_of(of, name, size, count=23, itemsize=8, in_place=False, average=False, cut=None):
     """Return the plans of all ranks; none if the algorithm isn't defined for them."""
     (choice,) = choose(of, name)
-    if not choice.algorithm.supports(size):
+    if not choice.supports(size):
         pytest.skip(f"{name} isn't defined for {size} ranks")
     message = Message(count, itemsize, size - 1, in_place, average)
     if not choice.algorithm.collective.rooted:

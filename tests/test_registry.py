@@ -103,6 +103,46 @@ def test_the_placement_is_no_parameter(enter):
     assert {"made-of-ring", "made-of-ring:inside=tree", "made-of-ring:chunks=2"} <= labels
 
 
+# What the model chooses
+
+
+def test_the_model_chooses_what_is_not_given_and_keeps_what_is(entry):
+    free, few, many = Choice(entry), 8, 1 << 30
+    if not entry.chosen:
+        assert free.resolved(16, many) is free
+        return
+    least, most = free.resolved(16, few), free.resolved(16, many)
+    assert set(least.parameters) == set(most.parameters) == set(entry.chosen)
+    assert least.parameters != most.parameters
+    assert {**free.values, **least.parameters} == least.values
+    for choice in (least, most):
+        assert choose(entry.collective.name, choice.label)[0].values == choice.values
+        assert choice.resolved(16, few) is choice
+
+
+def test_a_parameter_that_the_model_else_chooses_is_always_spelled_out():
+    for segments in range(1, 5):
+        (choice,) = choose("bcast", f"chain:segments={segments}:fanout=1")
+        assert choice.label == f"chain:segments={segments}"
+        assert choice.resolved(9, 1 << 20).values == {"segments": segments, "fanout": 1}
+    assert choose("bcast", "chain:fanout=1")[0].label == "chain"
+
+
+def test_what_the_model_chooses_depends_on_what_is_given():
+    chosen = {
+        fanout: choose("bcast", f"chain:fanout={fanout}")[0].resolved(64, 1 << 24).parameters
+        for fanout in (1, 32)
+    }
+    assert all(parameters["fanout"] == fanout for fanout, parameters in chosen.items())
+    assert chosen[1]["segments"] != chosen[32]["segments"]
+
+
+@pytest.mark.parametrize("chosen", [("chunks",), ("segments",)])
+def test_the_model_chooses_only_parameters_that_are_there_and_that_it_knows(enter, chosen):
+    with pytest.raises(ValueError, match=rf"several: the model can't choose {chosen[0]}"):
+        algorithm("allreduce", rounds="0", sent="0", chosen=chosen, time="alpha")(several)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -110,10 +150,11 @@ def test_the_placement_is_no_parameter(enter):
         ("", ["unknown allreduce algorithm ''", "choose from"]),
         ("zzz", ["unknown allreduce algorithm 'zzz' (choose from"]),
         ("ring:segment=2", ["unknown parameter 'segment'", "did you mean segments?"]),
-        ("tree:radix=2", ["tree has no parameters, got 'radix'"]),
+        ("rabenseifner:radix=2", ["rabenseifner has no parameters, got 'radix'"]),
         ("ring:segments=0", ["segments must be at least 1, got 0"]),
         ("ring:segments=0..3", ["segments must be at least 1, got 0"]),
         ("ring:segments=3x4", ["segments takes one number, got 3x4"]),
+        ("ring:segments=auto", ["segments takes one number, got auto"]),
         ("ring:segments", ["write parameters as name:key=value, got 'segments'"]),
         ("ring:", ["write parameters as name:key=value, got ''"]),
         ("ring:segments=", ["'' is not a number, a list (3x4) or a range (1..8)"]),
@@ -185,7 +226,7 @@ def test_unmet_requirement_names_it_the_size_and_two_ways_out(ask):
         "recursive-doubling needs a power-of-two number of ranks, got 12; use"
     )
     assert message.endswith(", or 8 ranks")
-    others = {a.name for a in catalogue("allgather")} - {"recursive-doubling"}
+    others = {a.name for a in catalogue("allgather") if a.supports(12)}
     assert all(name in message for name in others)
 
 
@@ -193,6 +234,53 @@ def test_requirement_that_no_smaller_size_meets_still_gives_a_message(enter):
     choice = enter("allreduce", several, requires=Requirement("at least 5 ranks", lambda p: p > 4))
     with pytest.raises(UnsupportedError, match=r"several needs at least 5 ranks, got 2; use --alg"):
         choice.check(2)
+
+
+@pytest.mark.parametrize("name", ["mixed-radix", "bcube"])
+def test_requirement_on_a_parameter_holds_and_names_its_value(name):
+    (choice,) = choose("allreduce", f"{name}:factors=3x4")
+    assert [size for size in range(1, 65) if choice.supports(size)] == [12]
+    with pytest.raises(UnsupportedError) as error:
+        choice.check(13)
+    message = str(error.value)
+    assert message.startswith(
+        f"{name}:factors=3x4 needs factors whose product is the number of ranks, got 13; use"
+    )
+    assert message.endswith(", or 12 ranks")
+    assert name in message.split("--algorithm")[1]
+
+
+def test_one_number_is_a_list_where_a_list_is_asked():
+    (choice,) = choose("allreduce", "mixed-radix:factors=12")
+    assert choice.values == {"factors": (12,)}
+    assert choice.label == "mixed-radix:factors=12"
+    choice.check(12)
+    (choice,) = choose("allreduce", "mixed-radix:factors=auto")
+    assert choice.label == "mixed-radix"
+    with pytest.raises(UsageError, match="factors must be at least 2, got 1"):
+        choose("allreduce", "mixed-radix:factors=12x1")
+
+
+def test_blocks_may_depend_on_parameters(enter):
+    def radical(rank, size, radix=2):
+        """Do nothing."""
+        yield from ()
+
+    choice = enter("allreduce", radical, blocks=lambda size, radix: size * radix)
+    assert choice.blocks(5) == 10
+    assert [c.grid(5) for c in choose("allreduce", "radical:radix=1..3")] == [5, 10, 15]
+
+
+def test_name_of_an_algorithm_may_differ_from_its_function(enter):
+    def generate(rank, size):
+        """Do nothing."""
+        yield from ()
+
+    algorithm("allreduce", name="other-name", rounds="0", sent="0")(generate)
+    try:
+        assert find("allreduce", "other-name").generate is generate
+    finally:
+        del registry._ENTRIES["allreduce"]["other-name"]
 
 
 def test_power_of_two():
@@ -280,10 +368,10 @@ def test_entered_algorithms_leave_again(enter):
     assert "direct" not in registry._ENTRIES["allgather"]
 
 
-def test_obligations_of_a_list_parameter_are_its_default(enter):
+def test_obligations_of_a_list_parameter_are_its_default_and_all_factorizations(enter):
     entry = enter("allreduce", several).algorithm
     lists = {choice.values["factors"] for choice, _, _ in verify.obligations(entry, [4])}
-    assert lists == {(2, 3)}
+    assert lists == {(2, 3), (4,), (2, 2)}
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)

@@ -51,7 +51,7 @@ WRONG = [
     ({"algorithm": "ring:segments=x"}, "is not a number, a list (3x4) or a range (1..8)"),
     ({"algorithm": "ring:segments=0"}, "segments must be at least 1, got 0"),
     ({"algorithm": "ring:segments=2x2"}, "segments takes one number, got 2x2"),
-    ({"algorithm": "tree:k=2"}, "tree has no parameters"),
+    ({"algorithm": "rabenseifner:k=2"}, "rabenseifner has no parameters"),
     ({"algorithm": "library", "no_library": True}, "leaves out the library"),
     ({"size_list": "8", "min_bytes": "8"}, "give either --sizes or --min-bytes, --max-bytes and"),
     ({"size_list": "8", "max_bytes": "8"}, "give either --sizes or --min-bytes, --max-bytes and"),
@@ -250,7 +250,7 @@ def test_of_the_whole_catalogue_what_cannot_run_is_skipped_with_its_reason():
 def test_an_algorithm_that_was_named_is_never_skipped():
     asked = build("allgather", algorithm="ring,recursive-doubling")
     assert len(asked.supported(8)[0]) == 2
-    with pytest.raises(UnsupportedError, match=r"got 6; use --algorithm .*ring.*, or 4 ranks"):
+    with pytest.raises(UnsupportedError, match=r"got 6; use --algorithm .*ring or .*, or 4 ranks"):
         asked.supported(6)
 
 

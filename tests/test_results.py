@@ -263,6 +263,14 @@ def test_mismatches_stand_in_words():
     ]
 
 
+def test_what_the_model_chose_is_recorded():
+    said = {"chosen": ("segments",)}
+    record = results.measurement_record(request_of(), WORLD, measurement(said=said, segments=8))
+    assert (record["parameters"], record["chosen_by_model"]) == ({"segments": 8}, ["segments"])
+    row = dict(zip(CSV_COLUMNS, next(csv.reader([results.to_csv(record)])), strict=True))
+    assert (row["parameters"], row["chosen_by_model"]) == ("segments=8", "segments")
+
+
 # CSV
 
 
@@ -279,7 +287,7 @@ def test_every_csv_line_has_the_cells_of_the_columns(name):
 def test_csv_says_the_same_as_json(number):
     record = records()[number]
     row = dict(zip(CSV_COLUMNS, next(csv.reader([results.to_csv(record)])), strict=True))
-    known = set(CSV_COLUMNS) & set(record) - {"parameters", "mismatches"}
+    known = set(CSV_COLUMNS) & set(record) - {"parameters", "chosen_by_model", "mismatches"}
     for name in known:
         assert row[name] == ("" if record[name] is None else str(record[name]))
     for name, us in record.get("latency_us", {}).items():

@@ -86,6 +86,18 @@ def test_embed_refines_blocks_and_drops_actions_whose_names_all_vanish():
     ]
 
 
+def test_embed_maps_whole_ranges_as_it_would_map_their_blocks():
+    inner = [Round(Send(1, (range(4), 7)), Recv(1, range(4, 6))), Round(Combine(1, 2))]
+    by_block = embed(inner, blocks=lambda b: range(3 * b, 3 * b + 3))
+    whole = embed(inner, windows=lambda part: range(3 * part.start, 3 * part.stop))
+    for found, expected in zip(whole, by_block, strict=True):
+        assert [ranges(a.blocks) for a in found.actions] == [
+            ranges(a.blocks) for a in expected.actions
+        ]
+    (dropped,) = embed([Round(Send(1, 0))], windows=lambda part: ())
+    assert dropped.actions == ()
+
+
 def test_embed_keeps_a_signal_whatever_the_block_map():
     (found,) = embed([Round(Send(1), Recv(1))], blocks=lambda b: ())
     assert found.actions == (Send(1), Recv(1))

@@ -57,6 +57,8 @@ def measured(label, us, size=1024, width=0.1, wrong=False, root=0, **fields):
         "collective": "allreduce",
         "algorithm": label.split(":")[0],
         "label": label,
+        "parameters": {},
+        "chosen": (),
         "engine": "native",
         "bytes": size,
         "message": Message(size // 4, 4, root),
@@ -420,3 +422,18 @@ def test_the_header_says_what_size_and_bandwidth_mean(name):
     for words in (of.bytes_are, of.busbw, of.baselines, of.in_place):
         assert words in header
     assert ("float32 sum" in header) == of.reduces
+
+
+# What the model chose
+
+
+def test_what_the_model_chose_is_marked_and_explained_and_advised_as_asked():
+    chosen = {"parameters": {"segments": 16, "fanout": 2}, "chosen": ("segments",)}
+    entry = measured("chain:fanout=2", 4, **chosen)
+    rows = table.group(request_of(), WORLD, [entry, measured("ring", 9)]).split("\n")
+    assert " chain:fanout=2:segments=16 ^ * " in rows[0]
+    assert "^" not in rows[1]
+    text = table.closing([[entry, measured("ring", 9)]], {})
+    assert text.startswith("^ chosen by the model, which assumes\n  alpha = 2 us")
+    assert " chain:fanout=2 " in text
+    assert "^" not in table.closing([[measured("ring", 9)]], {})

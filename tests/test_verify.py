@@ -1,5 +1,6 @@
 """The proof: every algorithm passes it, and every kind of wrong schedule is named precisely."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,17 @@ from hpccoll.symbolic import Execution
 def test_every_algorithm_is_proven_on_1_to_64_ranks(entry):
     proven = {verify.prove(*asked).size for asked in verify.obligations(entry, range(1, 65))}
     assert proven == {size for size in range(1, 65) if entry.supports(size)}
+
+
+def test_no_algorithm_needs_less_than_it_declares(entry):
+    """Whoever asks for a commutative operator, or grants other bits, must really need it."""
+    stricter = [{"commutative": False}] if entry.commutative and entry.collective.reduces else []
+    stricter += [] if entry.same_bits else [{"same_bits": True}]
+    for claim in stricter:
+        claimed = replace(entry, **claim)
+        (report,) = verify.prove_all([claimed], range(1, 17))
+        assert report.failures
+        assert all(re.search("order of the ranks|other bits", line) for line in report.failures)
 
 
 def test_obligations_hold_every_root_and_other_parameters_of_few_ranks():
@@ -291,7 +303,7 @@ def test_equal_bits_and_order_are_asked_only_of_those_who_claim_them(enter):
 
 @pytest.mark.parametrize(
     ("blocks", "message"),
-    [(1, "blocks= declares 1 natural blocks, but allgather has one per rank"), (0, "no blocks")],
+    [(1, "blocks= declares 1 natural blocks, but allgather has 3 on 3 ranks"), (0, "no blocks")],
 )
 def test_blocks_that_empty_the_contract_are_refused(enter, blocks, message):
     def nothing(rank, size):

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from hpccoll.registry import algorithm
 from hpccoll.schedule import Action, Recv, Round, Rounds, Send, span
-from hpccoll.shapes import circulant_skips, power_of_two
+from hpccoll.shapes import circulant_skips, even, power_of_two
 
 
 @algorithm("allgather", rounds="p-1", sent="n*(p-1)/p")
@@ -81,3 +81,27 @@ def circulant(rank: int, size: int) -> Rounds:
             Send((rank - skip) % size, span(rank, count, size)),
             Recv((rank + skip) % size, span(rank + skip, count, size)),
         )
+
+
+@algorithm("allgather", requires=even, rounds="p/2 if p>1 else 0", sent="n*(p-1)/p")
+def neighbor_exchange(rank: int, size: int) -> Rounds:
+    """Pass pairs of blocks to the left and to the right neighbour in turn.
+
+    References
+    ----------
+    Chen, Zhang, Zhang, Yuan, HPC Asia 2005, doi:10.1109/HPCASIA.2005.75.
+    """
+
+    def side(r: int, step: int) -> int:
+        return -1 if (r + step) % 2 else 1
+
+    def received(r: int, step: int) -> range:
+        pair = (r // 2 + side(r, step) * ((step + 1) // 2)) % (size // 2)
+        return range(2 * pair, 2 * pair + 2)
+
+    for step in range(size // 2):
+        peer = (rank + side(rank, step)) % size
+        if step:
+            yield Round(Send(peer, received(peer, step)), Recv(peer, received(rank, step)))
+        else:
+            yield Round(Send(peer, rank), Recv(peer, peer))

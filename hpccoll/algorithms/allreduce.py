@@ -1,6 +1,6 @@
 """Allreduce: every rank ends with the vector reduced over all ranks."""
 
-from hpccoll.algorithms import allgather, bcast, reduce, reduce_scatter
+from hpccoll.algorithms import allgather, reduce_scatter
 from hpccoll.combinators import fold
 from hpccoll.registry import algorithm
 from hpccoll.schedule import LEFT, RIGHT, Combine, Recv, Round, Rounds, Send, embed
@@ -23,7 +23,8 @@ def ring(rank: int, size: int, segments: int = 1) -> Rounds:
     """
     yield from reduce_scatter.ring(rank, size, segments)
     yield from embed(
-        allgather.ring(rank, size), blocks=lambda b: range(b * segments, (b + 1) * segments)
+        allgather.ring(rank, size),
+        windows=lambda part: range(part.start * segments, part.stop * segments),
     )
 
 
@@ -76,18 +77,6 @@ def rabenseifner(rank: int, size: int) -> Rounds:
     everything = range(power_of_two_below(size))
     folded = fold(_halving_doubling, lambda size: everything, back=lambda rank, size: everything)
     return folded(rank, size)
-
-
-@algorithm("allreduce", blocks=1, rounds="2*L", messages="L", sent="n*L", reduced="n*L")
-def tree(rank: int, size: int) -> Rounds:
-    """Reduce up a binomial tree, then broadcast down it.
-
-    References
-    ----------
-    Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
-    """
-    yield from reduce.binomial(rank, size)
-    yield from bcast.binomial(rank, size)
 
 
 @algorithm(

@@ -5,7 +5,7 @@ rails, send at once. There are as many lanes as the smallest node has ranks; wha
 and get travels inside their node.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 
 from hpccoll.algorithms.two_level import (
@@ -16,22 +16,18 @@ from hpccoll.algorithms.two_level import (
     REDUCE,
     REDUCE_SCATTER,
     SCATTER,
+    per_rank,
 )
-from hpccoll.combinators import Generator, Names, Schedule, among, backwards, refined, sparing
+from hpccoll.combinators import Names, Schedule, among, refined, reverse, sparing
 from hpccoll.placement import Placement
 from hpccoll.registry import Choice, algorithm
 from hpccoll.schedule import Recv, Round, Rounds, Send
 
 
-def _segments(nodes: Placement, parts: Iterable[Choice]) -> Iterator[int]:
-    """Yield the pieces into which parts with one block per rank cut each of these."""
-    for part in parts:
-        yield from (part.grid(size) // size for size in nodes.sizes)
-
-
 def _vector(nodes: Placement, across: Choice, **inside: Choice) -> int:
     """Return the names that a vector consists of: as many for every lane."""
-    return nodes.lanes * refined(across.grid(nodes.count), *_segments(nodes, inside.values()))
+    segments = (part.grid(size) // size for part in inside.values() for size in nodes.sizes)
+    return nodes.lanes * refined(across.grid(nodes.count), *segments)
 
 
 def _cut(nodes: Placement, names: int) -> list[Names]:
@@ -94,7 +90,12 @@ def multi_leader_allreduce(
     sent="2*n*(q-1)/q + n/q*LN",
 )
 def multi_leader_bcast(
-    rank: int, size: int, nodes: Placement, across: Choice = BCAST, back: Choice = ALLGATHER
+    rank: int,
+    size: int,
+    nodes: Placement,
+    inside: Choice = SCATTER,
+    across: Choice = BCAST,
+    back: Choice = ALLGATHER,
 ) -> Rounds:
     """Scatter inside the root's node, broadcast across nodes in lanes, allgather inside.
 
@@ -102,9 +103,9 @@ def multi_leader_bcast(
     ----------
     Träff, Hunold, arXiv:1910.13373.
     """
-    lanes = _cut(nodes, _vector(nodes, across, back=back))
+    lanes = _cut(nodes, _vector(nodes, across, inside=inside, back=back))
     if nodes.nodes[rank] == 0:
-        yield from _within(nodes, rank, SCATTER, lanes)
+        yield from _within(nodes, rank, inside, lanes)
     yield from _across(nodes, rank, across, [[names] for names in lanes])
     yield from sparing(0, rank, _within(nodes, rank, back, lanes))
 
@@ -127,6 +128,7 @@ def multi_leader_reduce(
     nodes: Placement,
     inside: Choice = REDUCE_SCATTER,
     across: Choice = REDUCE,
+    back: Choice = GATHER,
 ) -> Rounds:
     """Reduce-scatter inside every node, reduce across nodes in lanes, gather in the root's node.
 
@@ -134,19 +136,14 @@ def multi_leader_reduce(
     ----------
     Träff, Hunold, arXiv:1910.13373.
     """
-    lanes = _cut(nodes, _vector(nodes, across, inside=inside))
+    lanes = _cut(nodes, _vector(nodes, across, inside=inside, back=back))
     yield from _within(nodes, rank, inside, lanes)
     yield from _across(nodes, rank, across, [[names] for names in lanes])
     if nodes.nodes[rank] == 0:
-        yield from _within(nodes, rank, GATHER, lanes)
+        yield from _within(nodes, rank, back, lanes)
 
 
 # Every rank's block travels on one lane: its own or, in larger nodes, that of a rank beside it.
-
-
-def _pieces(nodes: Placement, across: Choice, inside: Choice) -> int:
-    """Return the names that a rank's block consists of."""
-    return refined(across.grid(nodes.count) // nodes.count, *_segments(nodes, [inside]))
 
 
 def _blocks(nodes: Placement, pieces: int) -> list[list[Names]]:
@@ -165,25 +162,21 @@ def _joined(names: Iterable[Names]) -> Names:
     return tuple(chain.from_iterable(names))
 
 
-def _handed_in(nodes: Placement, pieces: int) -> Generator:
-    """Return the schedule in which ranks without a lane give their block to the one that has it."""
-
-    def handed_in(rank: int, size: int) -> Rounds:
-        local, lanes = nodes.local(rank), nodes.lanes
-        place = local.index(rank)
-        if place >= lanes:
-            yield Round(Send(local[place % lanes], _own(rank, pieces)))
-        elif guests := local[place + lanes :: lanes]:
-            yield Round(*(Recv(guest, _own(guest, pieces)) for guest in guests))
-
-    return handed_in
+def _handed_in(nodes: Placement, rank: int, pieces: int) -> Rounds:
+    """Let ranks without a lane give their block to the one that has it."""
+    local, lanes = nodes.local(rank), nodes.lanes
+    place = local.index(rank)
+    if place >= lanes:
+        yield Round(Send(local[place % lanes], _own(rank, pieces)))
+    elif guests := local[place + lanes :: lanes]:
+        yield Round(*(Recv(guest, _own(guest, pieces)) for guest in guests))
 
 
 @algorithm(
     "allgather",
     name="multi-leader",
     aliases=("split-rail",),
-    pieces=_pieces,
+    pieces=per_rank,
     rounds="LN + Lq",
     sent="n*(p-1)/p",
 )
@@ -196,9 +189,9 @@ def multi_leader_allgather(
     ----------
     Träff, Hunold, arXiv:1910.13373.
     """
-    pieces = _pieces(nodes, across, inside)
+    pieces = per_rank(nodes, across, inside)
     blocks = _blocks(nodes, pieces)
-    yield from _handed_in(nodes, pieces)(rank, size)
+    yield from _handed_in(nodes, rank, pieces)
     yield from _across(nodes, rank, across, blocks)
     yield from _within(nodes, rank, inside, [_joined(lane) for lane in blocks])
 
@@ -208,7 +201,7 @@ def multi_leader_allgather(
     name="multi-leader",
     aliases=("split-rail",),
     commutative=True,
-    pieces=_pieces,
+    pieces=per_rank,
     rounds="Lq + LN",
     sent="n*(p-1)/p",
     reduced="n*(p-1)/p",
@@ -226,8 +219,8 @@ def multi_leader_reduce_scatter(
     ----------
     Träff, Hunold, arXiv:1910.13373.
     """
-    pieces = _pieces(nodes, across, inside)
+    pieces = per_rank(nodes, across, inside)
     blocks = _blocks(nodes, pieces)
     yield from _within(nodes, rank, inside, [_joined(lane) for lane in blocks])
     yield from _across(nodes, rank, across, blocks)
-    yield from backwards(_handed_in(nodes, pieces))(rank, size)
+    yield from reverse(_handed_in(nodes, rank, pieces), Recv)

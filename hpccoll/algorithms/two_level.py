@@ -4,34 +4,31 @@ Of a node's ranks only the leader sends to other nodes, so that a byte crosses t
 a node, however many ranks it has. The schedules inside and across are parameters.
 """
 
-from hpccoll.algorithms import allgather, allreduce, bcast, reduce, reduce_scatter
-from hpccoll.combinators import Names, PerRank, among, backwards, refined
+from hpccoll.algorithms import allgather, allreduce, bcast, gather, reduce, reduce_scatter, scatter
+from hpccoll.combinators import Names, among, refined
 from hpccoll.placement import Placement
 from hpccoll.registry import Choice, algorithm, choice_of
 from hpccoll.schedule import Rounds
-from hpccoll.shapes import subtree
 
 ALLGATHER = choice_of(allgather.circulant)
 ALLREDUCE = choice_of(allreduce.circulant)
 BCAST = choice_of(bcast.binomial)
+GATHER = choice_of(gather.binomial)
 REDUCE = choice_of(reduce.binomial)
 REDUCE_SCATTER = choice_of(reduce_scatter.circulant)
-
-
-def _scatter(rank: int, size: int) -> Rounds:
-    return bcast.descend(rank, size, lambda child: subtree(child, size))
-
-
-SCATTER = PerRank(_scatter)
-"""Hands every rank its block, down a binomial tree from rank 0."""
-GATHER = PerRank(backwards(_scatter))
-"""Hands rank 0 the block of every rank, up the same tree."""
+SCATTER = choice_of(scatter.binomial)
 
 
 def whole(nodes: Placement, across: Choice, **inside: Choice) -> int:
     """Return the names that a vector consists of if every part handles all of it."""
     grids = (part.grid(size) for part in inside.values() for size in nodes.sizes)
     return refined(across.grid(nodes.count), *grids)
+
+
+def per_rank(nodes: Placement, across: Choice, inside: Choice) -> int:
+    """Return the names that a rank's block consists of if both parts have one for each rank."""
+    segments = (inside.grid(size) // size for size in nodes.sizes)
+    return refined(across.grid(nodes.count) // nodes.count, *segments)
 
 
 @algorithm(
@@ -67,12 +64,7 @@ def two_level_allreduce(
 
 
 @algorithm(
-    "bcast",
-    name="two-level",
-    blocks=1,
-    pieces=whole,
-    rounds="LN + Lq",
-    sent="n*(LN + Lq)",
+    "bcast", name="two-level", blocks=1, pieces=whole, rounds="LN + Lq", sent="n*(LN + Lq)"
 )
 def two_level_bcast(
     rank: int, size: int, nodes: Placement, across: Choice = BCAST, inside: Choice = BCAST
@@ -115,11 +107,6 @@ def two_level_reduce(
     yield from among(nodes.lane(0), rank, across, vector)
 
 
-def _segments(nodes: Placement, across: Choice, **_inside: Choice) -> int:
-    """Return the names that a rank's block consists of: `across` cuts each node's alike."""
-    return across.grid(nodes.count) // nodes.count
-
-
 def _blocks(nodes: Placement, pieces: int) -> tuple[list[Names], list[Names]]:
     """Return the names of every rank's block, and of every node's."""
     own: list[Names] = [range(r * pieces, (r + 1) * pieces) for r in range(nodes.size)]
@@ -129,13 +116,18 @@ def _blocks(nodes: Placement, pieces: int) -> tuple[list[Names], list[Names]]:
 @algorithm(
     "allgather",
     name="two-level",
-    pieces=_segments,
+    pieces=lambda nodes, inside, across, back: per_rank(nodes, across, inside),
     rounds="2*Lq + LN",
     messages="Lq + LN",
     sent="n*Lq + n*(N-1)/N",
 )
 def two_level_allgather(
-    rank: int, size: int, nodes: Placement, across: Choice = ALLGATHER, back: Choice = BCAST
+    rank: int,
+    size: int,
+    nodes: Placement,
+    inside: Choice = GATHER,
+    across: Choice = ALLGATHER,
+    back: Choice = BCAST,
 ) -> Rounds:
     """Gather inside every node at its leader, allgather across leaders, broadcast inside.
 
@@ -144,9 +136,9 @@ def two_level_allgather(
     Luo, Wu, Bosilca, Pei, Cao, Patinyasakdikul, Zhong, Dongarra, CLUSTER 2020,
     doi:10.1109/CLUSTER49012.2020.00013.
     """
-    own, of_nodes = _blocks(nodes, _segments(nodes, across))
+    own, of_nodes = _blocks(nodes, per_rank(nodes, across, inside))
     local = nodes.local(rank)
-    yield from among(local, rank, GATHER, [own[r] for r in local])
+    yield from among(local, rank, inside, [own[r] for r in local])
     yield from among(nodes.lane(0), rank, across, of_nodes)
     yield from among(local, rank, back, [range(len(own) * len(own[0]))])
 
@@ -155,7 +147,7 @@ def two_level_allgather(
     "reduce-scatter",
     name="two-level",
     commutative=True,
-    pieces=_segments,
+    pieces=lambda nodes, inside, across, back: per_rank(nodes, across, back),
     rounds="2*Lq + LN",
     messages="Lq + LN",
     sent="n*(p-1)/p if q==1 else n + n/p*(max(q - 2**(Lq-1), 2**(Lq-2)) - 1)",
@@ -167,6 +159,7 @@ def two_level_reduce_scatter(
     nodes: Placement,
     inside: Choice = REDUCE,
     across: Choice = REDUCE_SCATTER,
+    back: Choice = SCATTER,
 ) -> Rounds:
     """Reduce inside every node to its leader, reduce-scatter across leaders, scatter inside.
 
@@ -174,8 +167,8 @@ def two_level_reduce_scatter(
     ----------
     Kielmann, Hofman, Bal, Plaat, Bhoedjang, PPoPP 1999, doi:10.1145/301104.301116.
     """
-    own, of_nodes = _blocks(nodes, _segments(nodes, across))
+    own, of_nodes = _blocks(nodes, per_rank(nodes, across, back))
     local = nodes.local(rank)
     yield from among(local, rank, inside, [range(len(own) * len(own[0]))])
     yield from among(nodes.lane(0), rank, across, of_nodes)
-    yield from among(local, rank, SCATTER, [own[r] for r in local])
+    yield from among(local, rank, back, [own[r] for r in local])

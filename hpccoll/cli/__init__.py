@@ -42,6 +42,7 @@ def cli() -> None:
     hpccoll merge FILE...                 several launches' results in one table
     hpccoll list allreduce                the algorithms there are
     hpccoll show ring -p 6                what an algorithm does, round by round
+    hpccoll show ring -p 8 -o ring.svg    the picture of it
     hpccoll verify -p 1:64                the proof that all of them are right
     """  # noqa: D301 - click reads the backspace as "don't wrap"
 

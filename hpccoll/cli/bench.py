@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from hpccoll.cli import options
 from hpccoll.collectives import COLLECTIVES
 
 _MEANINGS = "\n\n".join(
@@ -19,7 +20,8 @@ A vector that the number of ranks doesn't divide is cut at count*b//p, never rou
 
 \b
 Operators: sum, prod; min, max (not complex); avg (floats and complex: a sum and one division);
-band, bor, bxor, land, lor, lxor (integers).
+band, bor, bxor, land, lor, lxor (integers); matmul2x2 (uint64: a 2x2 matrix of 16-bit integers),
+which is not commutative: algorithms that change the order of the ranks refuse it.
 Types: int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, complex128.
 
 \b
@@ -35,6 +37,7 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 
 @click.command("bench", epilog=_EPILOG)
 @click.argument("collective")
+@options.plugin
 @click.option(
     "-a",
     "--algorithm",
@@ -55,12 +58,22 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 @click.option(
     "--sizes", "size_list", metavar="SIZE[,SIZE...]", help="These sizes, instead of -b, -e and -f."
 )
-@click.option("-t", "--dtype", default="float32", show_default=True, help="Element type.")
+@click.option(
+    "-t", "--dtype", help="Element type.  [default: float32, or the operator's only one]"
+)
 @click.option("--op", default="sum", show_default=True, help="Operator, see below.")
 @click.option(
     "--root", "root_text", default="0", show_default=True, metavar="0|N|all", help="Root rank."
 )
 @click.option("--in-place", is_flag=True, help="Input and result share a buffer; see below.")
+@click.option(
+    "--counts",
+    default="equal",
+    show_default=True,
+    metavar="PATTERN",
+    help="Sizes of the ranks' blocks: equal, linear, random[:SEED], one-empty, one-huge, or a file "
+    "of shares, one per rank.",
+)
 @click.option(
     "--repetitions", type=click.IntRange(1), default=1000, show_default=True, help="At most."
 )
@@ -170,9 +183,9 @@ def command(
 ) -> None:
     """Measure the algorithms of COLLECTIVE beside the MPI library's own, and check the results.
 
-    COLLECTIVE is allreduce, reduce-scatter, allgather, bcast or reduce. Start it under mpirun or
-    srun: mpirun -n 4 hpccoll bench allreduce. Instead of a collective, kernels measures the
-    reduction kernels of the native engine beside numpy's; of the options, sizes, -t and --op count.
+    COLLECTIVE is one of those below. Start it under mpirun or srun: mpirun -n 4 hpccoll bench
+    allreduce. Instead of a collective, kernels measures the reduction kernels of the native engine
+    beside numpy's; of the options, sizes, -t and --op count.
     """
     if collective == "kernels":
         _kernels(options)
@@ -189,7 +202,7 @@ def _kernels(options: dict[str, Any]) -> None:
     from hpccoll import datatypes, kernels, request
     from hpccoll.errors import UsageError
 
-    dtype = datatypes.dtype(options["dtype"])
+    dtype = datatypes.dtype(options["dtype"] or request.default_type(options["op"]))
     operator = datatypes.operator_for(options["op"], dtype)
     if operator.average:
         raise UsageError("avg has no kernel of its own: it is a sum and one division; use --op sum")

@@ -1,15 +1,40 @@
 """`hpccoll list`."""
 
+from pathlib import Path
+
 import click
+
+from hpccoll.cli import options
 
 
 @click.command("list")
 @click.argument("collective", required=False)
+@options.plugin
 @click.option("--markdown", is_flag=True, help="The table of the README.")
-def command(collective: str | None, markdown: bool) -> None:
+@click.option(
+    "--pages",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write a page per collective, with pictures, into DIR.",
+)
+def command(collective: str | None, markdown: bool, pages: Path | None) -> None:
     """List all algorithms: what they do, cost and need, and where they come from."""
     from hpccoll import collectives, listing
 
     if collective is not None:
         collectives.collective(collective)
-    click.echo(listing.markdown() if markdown else listing.text(collective))
+    if pages is not None:
+        _write(pages)
+        return
+    click.echo(listing.markdown(collective) if markdown else listing.text(collective))
+
+
+def _write(directory: Path) -> None:
+    from hpccoll.pages import pages
+
+    (directory / "pictures").mkdir(parents=True, exist_ok=True)
+    written = 0
+    for path, text in pages():
+        (directory / path).write_text(text, encoding="utf-8")
+        written += 1
+    click.echo(f"{written} files in {directory}")

@@ -4,9 +4,12 @@ import re
 
 import click
 
+from hpccoll.cli import options
+
 
 @click.command("verify")
 @click.argument("collective", required=False)
+@options.plugin
 @click.option(
     "-p", "--ranks", default="1:64", show_default=True, help="A number of ranks or a range."
 )

@@ -118,6 +118,16 @@ INLINE float canonical_float(float x)
     return bits_float(choose(x != x, 0x7fc00000, float_bits(x)));
 }
 
+/* A 2x2 matrix of 16-bit integers is a word: its entries, row by row, from the lowest bits on. */
+INLINE uint64_t matmul2x2(uint64_t x, uint64_t y)
+{
+    const uint32_t xa = x & 0xffff, xb = x >> 16 & 0xffff, xc = x >> 32 & 0xffff, xd = x >> 48 & 0xffff;
+    const uint32_t ya = y & 0xffff, yb = y >> 16 & 0xffff, yc = y >> 32 & 0xffff, yd = y >> 48 & 0xffff;
+    const uint64_t a = (xa * ya + xb * yc) & 0xffff, b = (xa * yb + xb * yd) & 0xffff;
+    const uint64_t c = (xc * ya + xd * yc) & 0xffff, d = (xc * yb + xd * yd) & 0xffff;
+    return a | b << 16 | c << 32 | d << 48;
+}
+
 /* The bits of a 16-bit float as an integer in the float's order, -0 below +0; its own inverse. */
 INLINE int16_t ordered(int16_t bits)
 {
@@ -554,6 +564,8 @@ CONVERSION(f32_to_f16)
 #undef CANONICAL
 #endif
 
+KERNEL(matmul2x2_u64, u64, matmul2x2(a, b))
+
 #define ROW(dtype, op, name) {dtype, #op, NAME(op##_##name)},
 #define INTEGER_ROWS(bits, dtype, sign)                                                            \
     ROW(dtype, sum, u##bits) ROW(dtype, prod, u##bits) ROW(dtype, min, sign##bits)                 \
@@ -567,6 +579,7 @@ static const struct kernel_row NAME(kernels)[] = {
     INTEGER_ROWS(16, "int16", i) INTEGER_ROWS(16, "uint16", u)
     INTEGER_ROWS(32, "int32", i) INTEGER_ROWS(32, "uint32", u)
     INTEGER_ROWS(64, "int64", i) INTEGER_ROWS(64, "uint64", u)
+    ROW("uint64", matmul2x2, u64)
     FLOAT_ROWS(f16, "float16") FLOAT_ROWS(bf16, "bfloat16")
     FLOAT_ROWS(f32, "float32") FLOAT_ROWS(f64, "float64")
     ROW("complex64", sum, cf32) ROW("complex64", prod, cf32)

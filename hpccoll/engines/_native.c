@@ -411,119 +411,81 @@ static void program_free(PyObject *object)
 
 /* ---- The library's own collectives ---------------------------------------------------------- */
 
+/* A function of MPI with its arguments. These are all integers or pointers, and the calling
+ * conventions of x86-64 and aarch64 pass each as a word, so that one type of function serves all
+ * collectives, those with large counts included; words that a function doesn't take are ignored. */
+enum { WORDS = 9 };
+typedef int (*collective_function)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t,
+                                   intptr_t, intptr_t, intptr_t);
+
 typedef struct {
     Call call;
-    void *function;
-    int kind;
-    const void *send;
-    void *receive;
-    int count, root;
-    int *counts, *offsets; /* of irregular collectives */
-    handle type, operator;
+    collective_function function;
+    intptr_t words[WORDS];
     scaler scale;
-    size_t scaled;
+    void *result;
+    size_t scaled; /* elements of the result that are divided: MPI has no average */
     double divisor;
 } Collective;
-
-enum { ALLREDUCE, REDUCE_SCATTER_BLOCK, REDUCE_SCATTER, ALLGATHER, ALLGATHERV, BCAST, REDUCE_TO_ROOT };
-
-typedef int (*reduce_function)(const void *, void *, int, handle, handle, handle);
-typedef int (*scatter_function)(const void *, void *, const int *, handle, handle, handle);
-typedef int (*gather_function)(const void *, int, handle, void *, int, handle, handle);
-typedef int (*gatherv_function)(const void *, int, handle, void *, const int *, const int *, handle,
-                                handle);
-typedef int (*bcast_function)(void *, int, handle, int, handle);
-typedef int (*root_function)(const void *, void *, int, handle, handle, int, handle);
-
-static int call_collective(Collective *c)
-{
-    handle comm = c->call.mpi->comm;
-    switch (c->kind) {
-    case ALLREDUCE:
-    case REDUCE_SCATTER_BLOCK:
-        return ((reduce_function)c->function)(c->send, c->receive, c->count, c->type, c->operator,
-                                              comm);
-    case REDUCE_SCATTER:
-        return ((scatter_function)c->function)(c->send, c->receive, c->counts, c->type, c->operator,
-                                               comm);
-    case ALLGATHER:
-        return ((gather_function)c->function)(c->send, c->count, c->type, c->receive, c->count,
-                                              c->type, comm);
-    case ALLGATHERV:
-        return ((gatherv_function)c->function)(c->send, c->count, c->type, c->receive, c->counts,
-                                               c->offsets, c->type, comm);
-    case BCAST:
-        return ((bcast_function)c->function)(c->receive, c->count, c->type, c->root, comm);
-    default:
-        return ((root_function)c->function)(c->send, c->receive, c->count, c->type, c->operator,
-                                            c->root, comm);
-    }
-}
 
 static int run_collective(Call *call)
 {
     Collective *self = (Collective *)call;
-    int code = call_collective(self);
+    const intptr_t *w = self->words;
+    int code = self->function(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8]);
     if (!code && self->scaled)
-        self->scale(self->receive, self->divisor, self->scaled);
+        self->scale(self->result, self->divisor, self->scaled);
     return code;
-}
-
-static int *copy_counts(const Py_buffer *buffer)
-{
-    int *copy = PyMem_Malloc((size_t)buffer->len + 1);
-    if (copy)
-        memcpy(copy, buffer->buf, (size_t)buffer->len);
-    return copy;
 }
 
 static int collective_init(PyObject *object, PyObject *arguments, PyObject *keywords)
 {
     Collective *self = (Collective *)object;
-    static char *names[] = {"library", "function", "kind", "send", "receive", "count", "counts",
-                            "offsets", "type", "operator", "root", "dtype", "scaled", "divisor",
+    static char *names[] = {"library", "function", "words", "dtype", "result", "scaled", "divisor",
                             NULL};
     PyObject *library;
-    Py_ssize_t function, send, receive, type, operator, scaled;
-    Py_buffer counts, offsets;
+    Py_ssize_t function, result, scaled;
+    Py_buffer words;
     const char *dtype;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Oninniy*y*nnisnd", names, &library,
-                                     &function, &self->kind, &send, &receive, &self->count, &counts,
-                                     &offsets, &type, &operator, &self->root, &dtype, &scaled,
-                                     &self->divisor))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Ony*snnd", names, &library, &function,
+                                     &words, &dtype, &result, &scaled, &self->divisor))
         return -1;
     Py_INCREF(library);
     self->call.mpi = (Library *)library;
     self->call.run = run_collective;
-    self->function = (void *)function;
-    self->send = (void *)send;
-    self->receive = (void *)receive;
-    self->counts = copy_counts(&counts);
-    self->offsets = copy_counts(&offsets);
-    self->type = *(handle *)type;
-    self->operator = *(handle *)operator;
+    self->function = (collective_function)function;
+    self->result = (void *)result;
     self->scaled = (size_t)scaled;
     self->scale = find_scaler(dtype);
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&offsets);
-    if (!self->counts || !self->offsets) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    if (self->scaled && !self->scale) {
-        PyErr_Format(PyExc_ValueError, "no division of %s", dtype);
+    int fits = words.len <= (Py_ssize_t)sizeof self->words;
+    if (fits)
+        memcpy(self->words, words.buf, (size_t)words.len);
+    PyBuffer_Release(&words);
+    if (!fits || (self->scaled && !self->scale)) {
+        PyErr_Format(PyExc_ValueError, fits ? "no division of %s" : "too many words", dtype);
         return -1;
     }
     return 0;
 }
 
+/* The library's way to an operator that MPI hasn't: an MPI_User_function, `both` = from op both. */
+static void reduce_matrices(void *from, void *both, int *count, void *Py_UNUSED(datatype))
+{
+    static kernel reduce;
+    if (!reduce)
+        reduce = find_kernel("uint64", "matmul2x2");
+    reduce(both, from, both, (size_t)*count);
+}
+
+static PyObject *user_function(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromVoidPtr((void *)reduce_matrices);
+}
+
 static void collective_free(PyObject *object)
 {
-    Collective *self = (Collective *)object;
     PyTypeObject *type = Py_TYPE(object);
-    PyMem_Free(self->counts);
-    PyMem_Free(self->offsets);
-    Py_XDECREF(self->call.mpi);
+    Py_XDECREF(((Collective *)object)->call.mpi);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -641,13 +603,11 @@ static int barrier_init(PyObject *object, PyObject *arguments, PyObject *keyword
     self->mpi = (Library *)library;
     self->flags = (char *)flags;
     self->leaders = (int)(leaders.len / (Py_ssize_t)sizeof(int));
-    self->ranks = copy_counts(&leaders);
+    self->ranks = PyMem_Malloc((size_t)leaders.len + 1);
+    if (self->ranks)
+        memcpy(self->ranks, leaders.buf, (size_t)leaders.len);
     PyBuffer_Release(&leaders);
-    if (!self->ranks) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    return 0;
+    return self->ranks ? 0 : (PyErr_NoMemory(), -1);
 }
 
 static void barrier_free(PyObject *object)
@@ -865,6 +825,7 @@ static PyMethodDef functions[] = {
     {"sample", (PyCFunction)(void (*)(void))sample, METH_VARARGS | METH_KEYWORDS,
      "Make calls and note when each began and ended."},
     {"ping_pong", ping_pong, METH_VARARGS, "Exchange clock readings with a peer."},
+    {"user_function", user_function, METH_NOARGS, "Return the address of matmul2x2 for MPI."},
     {"spin", spin, METH_NOARGS, "Time a fixed amount of arithmetic."},
     {NULL, NULL, 0, NULL},
 };

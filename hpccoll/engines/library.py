@@ -1,21 +1,147 @@
 """The library engine: the MPI library's own collectives, called as an application would."""
 
+import ctypes
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hpccoll.collectives import Collective
 from hpccoll.datatypes import Array, Operator, divide
-from hpccoll.layout import Layout, Message
-from hpccoll.partition import Partition
+from hpccoll.errors import EngineError
+from hpccoll.layout import INPUT, OUTPUT, Layout, Message, natural
+from hpccoll.partition import Window
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+_REDUCE = "send receive count type operator comm"
+_MOVE = "send block type receive block type"
+ARGUMENTS = {
+    "MPI_Allreduce": _REDUCE,
+    "MPI_Reduce": "send receive count type operator root comm",
+    "MPI_Scan": _REDUCE,
+    "MPI_Exscan": _REDUCE,
+    "MPI_Reduce_scatter_block": "send receive block type operator comm",
+    "MPI_Reduce_scatter": "send receive out_counts type operator comm",
+    "MPI_Bcast": "receive count type root comm",
+    "MPI_Allgather": f"{_MOVE} comm",
+    "MPI_Allgatherv": "send held type receive in_counts in_offsets type comm",
+    "MPI_Gather": f"{_MOVE} root comm",
+    "MPI_Gatherv": "send held type receive in_counts in_offsets type root comm",
+    "MPI_Scatter": f"{_MOVE} root comm",
+    "MPI_Scatterv": "send out_counts out_offsets type receive result type root comm",
+    "MPI_Alltoall": f"{_MOVE} comm",
+    "MPI_Alltoallv": "send out_counts out_offsets type receive in_counts in_offsets type comm",
+    "MPI_Barrier": "comm",
+}
+"""What every function takes, in the order of the standard: fields of `Arguments`, and the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The numbers that MPI's collectives are called with, in elements.
+
+    Attributes
+    ----------
+    function
+        The regular one where blocks are equal, else the irregular one (``v``).
+    count, block
+        Elements of a vector, and of a block where all are equal.
+    held, result
+        Elements of this rank's input and result.
+    out_counts, out_offsets, in_counts, in_offsets
+        Per rank what is sent to it, what comes from it, and where these lie.
+    """
+
+    function: str
+    count: int
+    block: int
+    held: int
+    result: int
+    out_counts: tuple[int, ...]
+    out_offsets: tuple[int, ...]
+    in_counts: tuple[int, ...]
+    in_offsets: tuple[int, ...]
+
+    @property
+    def largest(self) -> int:
+        """Return the largest number, which may not fit into 32 bits."""
+        numbers = (*self.out_offsets, *self.in_offsets, *self.out_counts, *self.in_counts)
+        return max((self.count, self.held, self.result, *numbers))
+
+
+def arguments(
+    collective: Collective, message: Message, place: Layout, rank: int, size: int
+) -> Arguments:
+    """Return what the library's collective is called with on `rank`."""
+    blocks = natural(collective, size, message)
+
+    def shares(of: Callable[[int, int, int, int], range]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        names = of(rank, size, message.root, blocks.blocks)
+        window = Window(blocks, names, 1)
+        return tuple(map(blocks.size, names)), tuple(map(window.offset, names))
+
+    return Arguments(
+        collective.baseline[not blocks.even],
+        message.count,
+        blocks.size(0),
+        place.held.count,
+        place.result.count,
+        *shares(collective.held),
+        *shares(collective.wanted),
+    )
+
+
+def in_place_argument(collective: Collective, place: Layout) -> str | None:
+    """Return which argument MPI_IN_PLACE stands for: the one of the buffer that isn't used."""
+    if not place.in_place or collective.one_buffer:
+        return None
+    return "receive" if collective.stays else "send"
+
+
+@cache
+def mpi_operator(operator: Operator, function: int | None = None) -> "MPI.Op":
+    """Return the operator as the library knows it, made for it where MPI has none.
+
+    Parameters
+    ----------
+    function
+        Address of a C function that does what an ``MPI_User_function`` does; default: in Python.
+    """
+    from mpi4py import MPI
+
+    if operator.mpi is not None:
+        found: MPI.Op = getattr(MPI, operator.mpi)
+        return found
+    if function is None:
+        return MPI.Op.Create(partial(_reduce_bytes, operator), commute=operator.commutative)
+    loaded = ctypes.CDLL(MPI.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    made = MPI.Op()
+    address = ctypes.c_void_p(MPI._addressof(made))
+    if loaded.MPI_Op_create(ctypes.c_void_p(function), int(operator.commutative), address):
+        raise EngineError(f"MPI_Op_create failed for {operator.name}")
+    return made
+
+
+def _reduce_bytes(operator: Operator, source: Any, both: Any, datatype: "MPI.Datatype") -> None:
+    (name,) = operator.only
+    left, right = (np.frombuffer(memory, name) for memory in (source, both))
+    operator.ufunc(left, right, out=right)
+
+
+def receive_buffer(given: Arguments, spaces: Sequence[Array]) -> Array:
+    """Return what the function receives into: of an exscan's rank 0, which has no result, too."""
+    if given.function == "MPI_Exscan" and not given.result:
+        return np.empty(given.count, spaces[OUTPUT].dtype)
+    return spaces[OUTPUT]
+
 
 class LibraryCall:
-    """The library's collective bound to buffers.
-
-    The regular call is used where blocks are equal, the irregular one (``v``) where they aren't.
+    """The library's collective bound to buffers and called through mpi4py.
 
     Parameters
     ----------
@@ -37,25 +163,40 @@ class LibraryCall:
     ) -> None:
         from mpi4py import MPI
 
-        blocks = Partition(message.count, comm.size)
-        self.function = collective.baseline[not blocks.even]
-        counts = [blocks.size(rank) for rank in range(comm.size)]
-        source: Any = MPI.IN_PLACE if place.in_place else [spaces[0], datatype]
-        target: Any = [spaces[1], datatype]
-        op = getattr(MPI, operator.mpi)
-        root = message.root
-        gathered = [spaces[1], counts, datatype]
+        given = arguments(collective, message, place, comm.rank, comm.size)
+        self.function = given.function
+        in_place = in_place_argument(collective, place)
+        kept: Any = spaces[OUTPUT if place.in_place else INPUT]
+        received: Any = receive_buffer(given, spaces)
+        source: Any = MPI.IN_PLACE if in_place == "send" else [kept, datatype]
+        target: Any = MPI.IN_PLACE if in_place == "receive" else [received, datatype]
+        outgoing: Any = [kept, given.out_counts, given.out_offsets, datatype]
+        incoming: Any = [received, given.in_counts, given.in_offsets, datatype]
+        if in_place == "send":
+            outgoing = MPI.IN_PLACE
+        op, root = mpi_operator(operator), message.root
         calls: dict[str, Callable[[], None]] = {
             "MPI_Allreduce": lambda: comm.Allreduce(source, target, op),
-            "MPI_Reduce_scatter_block": lambda: comm.Reduce_scatter_block(source, target, op),
-            "MPI_Reduce_scatter": lambda: comm.Reduce_scatter(source, target, counts, op),
-            "MPI_Allgather": lambda: comm.Allgather(source, target),
-            "MPI_Allgatherv": lambda: comm.Allgatherv(source, gathered),
-            "MPI_Bcast": lambda: comm.Bcast(target, root),
             "MPI_Reduce": lambda: comm.Reduce(source, target, op, root),
+            "MPI_Scan": lambda: comm.Scan(source, target, op),
+            "MPI_Exscan": lambda: comm.Exscan(source, target, op),
+            "MPI_Reduce_scatter_block": lambda: comm.Reduce_scatter_block(source, target, op),
+            "MPI_Reduce_scatter": lambda: comm.Reduce_scatter(source, target, given.out_counts, op),
+            "MPI_Bcast": lambda: comm.Bcast(target, root),
+            "MPI_Allgather": lambda: comm.Allgather(source, target),
+            "MPI_Allgatherv": lambda: comm.Allgatherv(source, incoming),
+            "MPI_Gather": lambda: comm.Gather(source, target, root),
+            "MPI_Gatherv": lambda: comm.Gatherv(source, incoming, root),
+            "MPI_Scatter": lambda: comm.Scatter(source, target, root),
+            "MPI_Scatterv": lambda: comm.Scatterv(outgoing, target, root),
+            "MPI_Alltoall": lambda: comm.Alltoall(source, target),
+            "MPI_Alltoallv": lambda: comm.Alltoallv(outgoing, incoming),
+            "MPI_Barrier": comm.Barrier,
         }
         result = place.result
-        self._averaged = spaces[1][: result.count] if operator.average else None
+        self._averaged = None
+        if collective.reduces and operator.average:
+            self._averaged = spaces[OUTPUT][: result.count]
         self._ranks = comm.size
         self._call = calls[self.function]
 

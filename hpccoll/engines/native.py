@@ -18,10 +18,16 @@ import numpy as np
 from hpccoll.collectives import Collective
 from hpccoll.datatypes import Array, Operator
 from hpccoll.engines.call import describe
+from hpccoll.engines.library import (
+    ARGUMENTS,
+    arguments,
+    in_place_argument,
+    mpi_operator,
+    receive_buffer,
+)
 from hpccoll.engines.rows import PROBE, WAIT, WAIT_REDUCE, rows
 from hpccoll.errors import EngineError, UnsupportedError
 from hpccoll.layout import INPUT, OUTPUT, Layout, Message
-from hpccoll.partition import Partition
 from hpccoll.plan import Plan
 
 if TYPE_CHECKING:
@@ -33,15 +39,6 @@ SPINS_CROWDED = 20
 """The same where ranks share cores: the awaited rank may need this one's."""
 
 _FUNCTIONS = ("MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Iprobe", "MPI_Error_string")
-_KINDS = {
-    name: kind
-    for kind, name in enumerate(
-        (
-            *("MPI_Allreduce", "MPI_Reduce_scatter_block", "MPI_Reduce_scatter", "MPI_Allgather"),
-            *("MPI_Allgatherv", "MPI_Bcast", "MPI_Reduce"),
-        )
-    )
-}
 
 
 def extension() -> Any:
@@ -79,13 +76,9 @@ class Native:
         self.extension = extension()
         self.comm = comm
         # Found through mpi4py's own module, tracing tools in between see the calls.
-        loaded = ctypes.CDLL(MPI.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
-        self._functions = {
-            name: ctypes.cast(getattr(loaded, name), ctypes.c_void_p).value
-            for name in (*_FUNCTIONS, *_KINDS)
-        }
+        self._loaded = ctypes.CDLL(MPI.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
         self.library = self.extension.Library(
-            self._functions,
+            {name: self.function(name) for name in _FUNCTIONS},
             MPI._addressof(comm),
             MPI._addressof(MPI.BYTE),
             SPINS_CROWDED if crowded else SPINS,
@@ -133,8 +126,14 @@ class Native:
         )
 
     def function(self, name: str) -> int:
-        """Return the address of an MPI function."""
-        address = self._functions[name]
+        """Return the address of an MPI function.
+
+        Raises
+        ------
+        AttributeError
+            The library hasn't it.
+        """
+        address = ctypes.cast(getattr(self._loaded, name), ctypes.c_void_p).value
         assert address is not None
         return address
 
@@ -205,7 +204,13 @@ class NativePlan(_NativeCall):
 
 
 class NativeCollective(_NativeCall):
-    """The library's own collective, called from the extension; see `Native.collective`."""
+    """The library's own collective, called from the extension; see `Native.collective`.
+
+    Raises
+    ------
+    AttributeError
+        A number doesn't fit into 32 bits, and the library has no function for large counts.
+    """
 
     engine = "library"
 
@@ -221,37 +226,62 @@ class NativeCollective(_NativeCall):
     ) -> None:
         from mpi4py import MPI
 
-        self.comm, self._kept = native.comm, list(spaces)
-        blocks = Partition(message.count, self.comm.size)
-        self.function = collective.baseline[not blocks.even]
-        counts = [blocks.size(rank) for rank in range(self.comm.size)]
-        count = {
-            "MPI_Reduce_scatter_block": counts[0],
-            "MPI_Allgather": counts[0],
-            "MPI_Allgatherv": counts[self.comm.rank],
-        }.get(self.function, message.count)
-        self._datatype, self._operator = datatype, getattr(MPI, operator.mpi)
-        source = int(MPI.IN_PLACE) if place.in_place else spaces[INPUT].ctypes.data
+        self.comm = native.comm
+        given = arguments(collective, message, place, self.comm.rank, self.comm.size)
+        wide = given.largest >= 1 << 31
+        self.function = given.function + "_c" * wide
+        lists = {
+            name: array("q" if wide else "i", getattr(given, name))
+            for name in ("out_counts", "out_offsets", "in_counts", "in_offsets")
+        }
+        received = receive_buffer(given, spaces)
+        self._kept = [*spaces, received, datatype, *lists.values()]
+        words = {name: data.buffer_info()[0] for name, data in lists.items()}
+        function = native.extension.user_function() if collective.reduces else None
+        words |= _words(collective, place, spaces, received, datatype, self.comm)
+        words["operator"] = MPI._handleof(mpi_operator(operator, function))
+        words |= {"root": message.root, "count": given.count, "block": given.block}
+        words |= {"held": given.held, "result": given.result}
+        averages = collective.reduces and operator.average
         self.handle = native.extension.Collective(
             native.library,
             native.function(self.function),
-            _KINDS[self.function],
-            source,
-            spaces[OUTPUT].ctypes.data,
-            count,
-            array("i", counts),
-            array("i", [blocks.border(rank) for rank in range(self.comm.size)]),
-            MPI._addressof(self._datatype),
-            MPI._addressof(self._operator),
-            message.root,
-            spaces[OUTPUT].dtype.name,
-            place.result.count if operator.average else 0,
+            array("q", [_signed(words[name]) for name in ARGUMENTS[given.function].split()]),
+            received.dtype.name,
+            received.ctypes.data,
+            given.result if averages else 0,
             float(self.comm.size),
         )
 
     def position(self) -> str:
         """Say which function the call is in."""
         return f"inside {self.function}"
+
+
+def _words(
+    collective: Collective,
+    place: Layout,
+    spaces: Sequence[Array],
+    received: Array,
+    datatype: "MPI.Datatype",
+    comm: "MPI.Comm",
+) -> dict[str, int]:
+    """Return buffers and handles as MPI's functions take them."""
+    from mpi4py import MPI
+
+    words = {
+        "send": spaces[OUTPUT if place.in_place else INPUT].ctypes.data,
+        "receive": received.ctypes.data,
+        "type": MPI._handleof(datatype),
+        "comm": MPI._handleof(comm),
+    }
+    if unused := in_place_argument(collective, place):
+        words[unused] = int(MPI.IN_PLACE)
+    return words
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >= 1 << 63 else word
 
 
 class Barrier:
