@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpccoll.instructions import Instructions
-from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region
+from hpccoll.layout import INPUT, SCRATCH, Message, Region
 from hpccoll.places import Places
 from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale
 from hpccoll.regions import aligned, cut, joined

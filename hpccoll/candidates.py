@@ -1,7 +1,8 @@
 """What competes in one measurement: every algorithm, and the library, bound to the same buffers."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,8 +17,10 @@ from hpccoll.plan import Plan
 from hpccoll.registry import LIBRARY, Choice, Value
 from hpccoll.request import Request
 from hpccoll.sampling import Loop
+from hpccoll.selection.selections import REFUSED, Selection, Selections, function_of
 from hpccoll.units import format_size
 from hpccoll.world import World
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -29,6 +32,8 @@ class Candidate:
         The algorithm as it was asked for.
     parameters, chosen
         The values that run, and the names of those that the model chose.
+    selection
+        Of the library's own algorithms: how it was selected.
     """
 
     algorithm: str
@@ -36,6 +41,12 @@ class Candidate:
     parameters: dict[str, Value]
     chosen: tuple[str, ...]
     call: Call
+    selection: Selection | None = None
+
+    @property
+    def context(self) -> Callable[[], AbstractContextManager[None]]:
+        """Return what makes the context of its calls."""
+        return self.selection.in_calls if self.selection else nullcontext
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +59,15 @@ class Candidates:
         The caller's input and output.
     everything
         These and the scratch memory.
+    skipped
+        Why algorithms of the library can't be called with this message, by label.
     """
 
     calls: tuple[Candidate, ...]
     place: Layout
     spaces: list[Array]
     everything: list[Array]
+    skipped: dict[str, str] = field(default_factory=dict)
 
 
 def memory(
@@ -81,7 +95,12 @@ def memory(
 
 
 def candidates(
-    request: Request, choices: Sequence[Choice], world: World, loop: Loop, message: Message
+    request: Request,
+    choices: Sequence[Choice],
+    selections: Selections,
+    world: World,
+    loop: Loop,
+    message: Message,
 ) -> Candidates:
     """Allocate the buffers of one message and bind everything that competes to them."""
     place = layout(request.collective, world.rank, world.size, message)
@@ -99,13 +118,22 @@ def candidates(
         )
         for choice, running, plan in zip(choices, resolved, plans, strict=True)
     ]
-    if request.library and world.datatype(request.dtype) is not None:
-        calls.append(
-            Candidate(
-                LIBRARY, LIBRARY, {}, (), _library(request, world, loop, message, place, user)
-            )
-        )
-    return Candidates(tuple(calls), place, user, [*user, *spaces[2:]])
+    function = function_of(request.collective, message, world.size)
+    selected, skipped = selections.of(function, message)
+    if world.datatype(request.dtype) is None:
+        reason = f"{REFUSED}{world.library} has no type for {request.dtype.name}"
+        skipped |= {selection.choice.label: reason for selection in selected}
+    else:
+        bound = (request, loop, message, place, user)
+        if request.library:
+            calls.append(Candidate(LIBRARY, LIBRARY, {}, (), _library(*bound, world)))
+        calls += [_forced(selection, _library(*bound, world, selection)) for selection in selected]
+    return Candidates(tuple(calls), place, user, [*user, *spaces[2:]], skipped)
+
+
+def _forced(selection: Selection, call: Call) -> Candidate:
+    choice = selection.choice
+    return Candidate(choice.algorithm, choice.label, dict(choice.parameters), (), call, selection)
 
 
 def _own(
@@ -123,21 +151,24 @@ def _own(
 
 def _library(
     request: Request,
-    world: World,
     loop: Loop,
     message: Message,
     place: Layout,
     spaces: list[Array],
+    world: World,
+    selection: Selection | None = None,
 ) -> Call:
     datatype = world.datatype(request.dtype)
     assert datatype is not None
+    comm = selection.comm if selection else world.comm
     arguments = (request.collective, message, place, spaces, request.operator)
     if loop.native:
+        native = loop.native.on(comm) if selection else loop.native
         try:
-            return loop.native.collective(*arguments, datatype)
+            return native.collective(*arguments, datatype)
         except AttributeError:  # no function for so large a count: mpi4py works round that
             pass
-    return LibraryCall(*arguments, world.comm, datatype)
+    return LibraryCall(*arguments, comm, datatype)
 
 
 def _widens(request: Request) -> bool:

@@ -144,7 +144,9 @@ class Pattern:
         border = self.blocks.border
         owned = self.blocks.blocks // self.size
         parts = [
-            self.inputs(rank, max(start, border(rank * owned)), min(stop, border((rank + 1) * owned)))
+            self.inputs(
+                rank, max(start, border(rank * owned)), min(stop, border((rank + 1) * owned))
+            )
             for rank in range(self.size)
             if max(start, border(rank * owned)) < min(stop, border((rank + 1) * owned))
         ]

@@ -19,9 +19,9 @@ from math import ceil
 from hpccoll.shapes import ceil_log, power_below, prime_factors, radix_within
 
 LETTERS = (
-    "p ranks, n bytes of the full vector, k radix (2 where there is none; at most p), l = ⌊log_k p⌋, "
-    "P = k^l, e = p-P, E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉, S segments, "
-    "N nodes, q ranks of each, LN = ⌈log2 N⌉, Lq = ⌈log2 q⌉"
+    "p ranks, n bytes of the full vector, k radix (2 where there is none; at most p), "
+    "l = ⌊log_k p⌋, P = k^l, e = p-P, E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉, "
+    "S segments, N nodes, q ranks of each, LN = ⌈log2 N⌉, Lq = ⌈log2 q⌉"
 )
 """What the letters of closed forms mean, in one sentence."""
 

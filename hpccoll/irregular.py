@@ -1,7 +1,7 @@
 """Irregular sizes: how a vector is divided among the ranks where not all get the same."""
 
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
 
@@ -67,7 +67,7 @@ class Shares:
             return None
         shares = self.shares(size)
         borders = [count * s // sum(shares) for s in accumulate(shares, initial=0)]
-        one = tuple(b - a for a, b in zip(borders, borders[1:], strict=False))
+        one = tuple(b - a for a, b in pairwise(borders))
         return one * collective.vectors(size)
 
 

@@ -97,12 +97,12 @@ def check_message(collective: Collective, size: int, message: Message) -> None:
 
     What is received must be as long as what it replaces, so an alltoall's blocks must be equal.
     """
-    if message.in_place and collective.vectors(size) > 1:
-        if not natural(collective, size, message).even:
-            raise UsageError(
-                f"{collective.name} in place replaces what is sent by what is received, so all "
-                f"blocks must be equal; use sizes that {size} ranks divide, or not --in-place"
-            )
+    replaces = message.in_place and collective.vectors(size) > 1
+    if replaces and not natural(collective, size, message).even:
+        raise UsageError(
+            f"{collective.name} in place replaces what is sent by what is received, so all "
+            f"blocks must be equal; use sizes that {size} ranks divide, or not --in-place"
+        )
 
 
 def layout(collective: Collective, rank: int, size: int, message: Message) -> Layout:

@@ -77,17 +77,17 @@ def costs(choice: Choice, size: int, counts: Counts | None = None) -> tuple[Cost
     """
     entry, length, nodes = choice.algorithm, choice.vector(size), choice.placement(size).count
     table = (
-        ("rounds on the critical path", entry.rounds, counts and counts.steps, False),
-        ("messages sent per rank, at most", entry.messages, counts and counts.messages, False),
-        ("bytes sent per rank, at most", entry.sent, counts and counts.sent, True),
-        ("bytes reduced per rank, at most", entry.reduced, counts and counts.reduced, True),
+        ("rounds on the critical path", entry.rounds, "steps", False),
+        ("messages sent per rank, at most", entry.messages, "messages", False),
+        ("bytes sent per rank, at most", entry.sent, "sent", True),
+        ("bytes reduced per rank, at most", entry.reduced, "reduced", True),
     )
     found = []
-    for what, form, counted, of_n in table:
-        if counted is None or choice.as_declared(size):
+    for what, form, name, of_n in table:
+        if counts is None or choice.as_declared(size):
             value = evaluate(form, size, length, choice.values, nodes)
         else:
-            form, value = "", Fraction(counted)
+            form, value = "", Fraction(getattr(counts, name))
         found.append(Cost(what, form, value / (length if of_n else 1), of_n))
     return tuple(found)
 
@@ -104,6 +104,8 @@ def letters(forms: str, choice: Choice, size: int) -> str:
             value = evaluate(letter, size, 0, choice.values, nodes)
             clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
     return ", ".join(clauses)
+
+
 def _wrapped(sentence: str) -> str:
     from textwrap import fill
 

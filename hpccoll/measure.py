@@ -5,10 +5,13 @@ every block each algorithm has its turn, in an order that is shuffled anew, beca
 drifts. Results are checked in untimed calls before and after.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import ceil
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +20,12 @@ from hpccoll.check import LeftEarly, Mismatch, Pattern
 from hpccoll.clock import now
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
+from hpccoll.errors import EngineError
 from hpccoll.layout import Message, check_message
 from hpccoll.registry import LIBRARY, Value
 from hpccoll.request import Request
-from hpccoll.sampling import NOTHING, Loop, Times, touched
+from hpccoll.sampling import NOTHING, Loop, Times, Touched, touched
+from hpccoll.selection.selections import REFUSED, Selection, Selections
 from hpccoll.stats import Summary, Verdict, compare, relative_half_width, summarize
 from hpccoll.straggler import Straggler, straggler
 from hpccoll.units import format_size
@@ -68,6 +73,8 @@ class Measurement:
         ``ok``, ``failed`` or ``skipped``.
     verdict
         The comparison with the library, None for the library itself and without it.
+    selection
+        How an algorithm of the library's own was selected, None for all others.
     """
 
     collective: str
@@ -92,6 +99,16 @@ class Measurement:
     verdict: Verdict | None = None
     straggler: Straggler | None = None
     chosen: tuple[str, ...] = ()
+    selection: Selection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What was measured with one message, on rank 0, and why some of the library's weren't."""
+
+    message: Message
+    measured: list[Measurement]
+    skipped: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -106,6 +123,8 @@ class _Series:
     parameters: dict[str, Value]
     chosen: tuple[str, ...]
     call: Call
+    selection: Selection | None = None
+    context: Callable[[], AbstractContextManager[None]] = nullcontext
     first: float = 0.0
     late: int = 0
     samples: list[float] = field(default_factory=list)
@@ -127,35 +146,22 @@ def check_request(request: Request, world: World) -> None:
     choices, _ = request.supported(world.size)
     request.shares.check(world.size)
     for size in request.sizes:
-        check_message(request.collective, world.size, _message(request, size, 0, world.size))
+        check_message(request.collective, world.size, request.message(size, 0, world.size))
     largest = max(request.sizes)
-    messages = [_message(request, largest, root, world.size) for root in request.roots(world.size)]
+    messages = [request.message(largest, root, world.size) for root in request.roots(world.size)]
     memory(request, choices, world, messages)
 
 
 def measure(
-    request: Request, world: World, loop: Loop, skew: float | None
-) -> Iterator[list[Measurement]]:
-    """Measure every size and root; on rank 0 yield the measurements of each, elsewhere nothing."""
+    request: Request, selections: Selections, world: World, loop: Loop, skew: float | None
+) -> Iterator[Group]:
+    """Measure every size and root, and yield each as it is done; only rank 0 has measurements."""
     choices, _ = request.supported(world.size)
     for size in request.sizes:
         for root in request.roots(world.size):
-            message = _message(request, size, root, world.size)
-            ready = candidates(request, choices, world, loop, message)
+            message = request.message(size, root, world.size)
+            ready = candidates(request, choices, selections, world, loop, message)
             yield _Cell(request, world, loop, skew, message, ready).measure()
-
-
-def _message(request: Request, size: int, root: int, ranks: int) -> Message:
-    count = size // request.dtype.itemsize
-    return Message(
-        count,
-        request.dtype.itemsize,
-        root,
-        request.in_place,
-        average=request.collective.reduces and request.operator.average,
-        ordered=request.ordered,
-        counts=request.shares.counts(request.collective, count, ranks),
-    )
 
 
 class _Cell:
@@ -177,14 +183,44 @@ class _Cell:
         if request.touch:
             self.touch = touched(ready.spaces, ready.place.in_place, request.cold)
         self.series = [
-            _Series(c.algorithm, c.label, c.parameters, c.chosen, c.call) for c in ready.calls
+            _Series(c.algorithm, c.label, c.parameters, c.chosen, c.call, c.selection, c.context)
+            for c in ready.calls
         ]
         self.canaries: list[tuple[float, float]] = []
         self.width = 0.0
         self.checked = False
 
-    def measure(self) -> list[Measurement]:
-        """Check, warm up, sample, check again."""
+    def measure(self) -> Group:
+        """Try what the library may refuse, check, warm up, sample, check again."""
+        skipped = self.ready.skipped | self._refused()
+        self.series = [series for series in self.series if series.label not in skipped]
+        return Group(self.message, self._measured() if self.series else [], skipped)
+
+    def _refused(self) -> dict[str, str]:
+        """Call the library's own algorithms once, and return the reasons of those that failed."""
+        reasons = {}
+        for series in self.series:
+            if not series.selection:
+                continue
+            self._name(series)
+            problem = None
+            try:
+                times = self._run(series, 1)
+            except EngineError as error:
+                problem = _last_words(error)
+            self.loop.watchdog.pause()
+            problems = [text for text in self.world.comm.allgather(problem) if text]
+            if problems:
+                reasons[series.label] = f"{REFUSED}{self.world.library} says: {problems[0]}"
+            else:
+                series.first = float(self.world.slowest(times.ends - times.begins)[:1].sum())
+        return reasons
+
+    def _run(self, series: _Series, count: int, touch: Touched = NOTHING, **how: Any) -> Times:
+        with series.context():
+            return self.loop.run(series.call, count, touch, **how)
+
+    def _measured(self) -> list[Measurement]:
         self._check_all("start", first=True)
         warmup = self._warm_up()
         stopped_by = self._sample()
@@ -226,6 +262,7 @@ class _Cell:
             mismatches=tuple(series.mismatches),
             verdict=compare(series.samples, library) if own and library else None,
             straggler=straggler(series.ranks, self.world.hosts) if self.request.per_rank else None,
+            selection=series.selection,
         )
 
     def _narrow(self, series: _Series) -> bool:
@@ -244,9 +281,9 @@ class _Cell:
             if self.request.check or first:
                 pattern.fill(rank, self.ready.place, self.ready.everything)
                 self._name(series)
-                times = self.loop.run(series.call, 1)
+                times = self._run(series, 1)
                 elapsed = self.world.slowest(times.ends - times.begins)
-                series.first = float(elapsed[0]) if first else series.first
+                series.first = series.first or float(elapsed[0])
             if self.checked and not self.request.collective.moves_data:
                 series.mismatches += self._left_early(series)
             elif self.checked:
@@ -261,7 +298,7 @@ class _Cell:
         for late in sorted({0, self.world.size // 2, self.world.size - 1}):
             delay = np.array([BARRIER_DELAY * (self.world.rank == late)])
             self._name(series)
-            times = self.loop.run(series.call, 1, delays=delay)
+            times = self._run(series, 1, delays=delay)
             clock = self.loop.clock
             mine = [float(clock.to_global(t)[0]) for t in (times.begins, times.ends)]
             everyone = self.world.comm.allgather((*mine, clock.error))
@@ -296,7 +333,7 @@ class _Cell:
         count = int(self.world.agreed(min(self.request.warmup, fitting))[0])
         for series in self.series:
             self._name(series)
-            self.loop.run(series.call, count, self.touch)
+            self._run(series, count, self.touch)
         return count
 
     def _sample(self) -> str:
@@ -347,8 +384,8 @@ class _Cell:
         self._name(series)
         delays = self.request.arrival.delays(self.world.rank, self.world.size, count, seed)
         starts = self._agreed(series, count) if self.request.sync == "window" else None
-        times = self.loop.run(
-            series.call,
+        times = self._run(
+            series,
             count,
             self.touch,
             barrier=self.request.sync == "barrier",
@@ -394,6 +431,11 @@ class _Cell:
         """Return a generous time for what is touched between two calls, in seconds."""
         touch = self.touch
         return 1e-9 * (touch.input.nbytes + touch.output.nbytes + touch.evict.nbytes)
+
+
+def _last_words(error: EngineError) -> str:
+    """Return an MPI error's cause, without the places in the library's code that MPICH names."""
+    return re.sub(r"^\w+\(\d+\)\.*: *", "", str(error).strip().splitlines()[-1])
 
 
 def _median(values: list[float]) -> float:

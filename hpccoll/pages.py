@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from hpccoll.collectives import COLLECTIVES, OWNER, ROOT, Collective
-from hpccoll.listing import costs
 from hpccoll.export import svg
-from hpccoll.listing import markdown, requirements, spelling
+from hpccoll.listing import costs, markdown, requirements, spelling
 from hpccoll.registry import Algorithm, Choice, catalogue, format_value
 from hpccoll.schedule import Ranges, ranges
 

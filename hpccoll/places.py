@@ -4,7 +4,7 @@ A block is read from the caller's input until it is first written. Its home is i
 output, if the output has one; otherwise it lives in a temporary.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region, layout, natural
 from hpccoll.partition import Window
@@ -68,9 +68,7 @@ class Places:
             for block in part
         }
         return {
-            new: last[old]
-            for old, new in zip(self.held, self.wanted, strict=True)
-            if old in last
+            new: last[old] for old, new in zip(self.held, self.wanted, strict=True) if old in last
         }
 
     def goal(self, block: int) -> tuple[int, int]:
@@ -105,9 +103,7 @@ class Places:
             return None
         size, offset = self.partition.size, self.home.offset
         if self.home.contiguous:
-            return joined(
-                Region(OUTPUT, offset(part.start), self.count((part,))) for part in names
-            )
+            return joined(Region(OUTPUT, offset(part.start), self.count((part,))) for part in names)
         return joined(Region(OUTPUT, offset(b), size(b)) for part in names for b in part)
 
     def settle(self, buffer: int, names: Ranges, regions: Sequence[Region]) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pkgutil import iter_modules
@@ -45,7 +45,7 @@ class Parameter:
         UsageError
             It has the wrong shape or is too small.
         """
-        if isinstance(self.default, tuple) and not isinstance(value, tuple):
+        if isinstance(self.default, tuple) and isinstance(value, int):
             value = (value,)
         self.check(value)
         return value
@@ -113,6 +113,16 @@ class Algorithm:
     aliases: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     time: str = ""
+
+    @property
+    def made_of(self) -> dict[str, str]:
+        """Return the parameters that name other algorithms, and of which collective."""
+        parts = {p.name: p.default for p in self.parameters.values()}
+        return {
+            name: part.algorithm.collective.name
+            for name, part in parts.items()
+            if isinstance(part, Choice)
+        }
 
     def supports(self, size: int, values: Mapping[str, Value] | None = None) -> bool:
         """Tell whether the algorithm is defined for `size` ranks (other `values` than default)."""
@@ -363,7 +373,7 @@ def algorithm(
             time=time,
         )
         if strange := set(chosen) - (entry.parameters.keys() & CANDIDATES.keys()):
-            raise ValueError(f"{name}: the model can't choose {', '.join(sorted(strange))}")
+            raise ValueError(f"{own}: the model can't choose {', '.join(sorted(strange))}")
         taken = {n for a in _ENTRIES[of].values() for n in (a.name, *a.aliases)} | {LIBRARY, "all"}
         if again := taken & {own, *aliases}:
             raise ValueError(f"{of} has an algorithm called {', '.join(sorted(again))} already")
@@ -373,9 +383,7 @@ def algorithm(
     return enter
 
 
-def _natural(
-    blocks: int | Callable[..., int] | None, of: Collective
-) -> Callable[..., int]:
+def _natural(blocks: int | Callable[..., int] | None, of: Collective) -> Callable[..., int]:
     if blocks is None:
         return of.natural
     return (lambda size: blocks) if isinstance(blocks, int) else blocks
@@ -450,35 +458,58 @@ def choose(of: str, text: str) -> list[Choice]:
     UsageError
         Unknown algorithm or parameter, or a value that can't be read or isn't allowed.
     """
-    name, *settings = text.split(":")
+    name, *written = text.split(":")
     entry = find(of, name)
-    combinations: list[dict[str, Value]] = [{}]
-    for setting in settings:
-        key, equals, written = setting.partition("=")
-        if not equals:
-            raise UsageError(f"{text!r}: write parameters as name:key=value, got {setting!r}")
+    combinations = settings(written, text, entry.made_of)
+    for key, _value in (pair for values in combinations for pair in values.items()):
         if key not in entry.parameters:
             if not entry.parameters:
                 raise UsageError(f"{text!r}: {entry.name} has no parameters, got {key!r}")
             raise UsageError(f"{text!r}: " + unknown("parameter", key, entry.parameters))
-        parameter = entry.parameters[key]
-        values = [parameter.read(value) for value in _values(parameter, written, text)]
+    return [
+        Choice(entry, {key: entry.parameters[key].read(value) for key, value in chosen.items()})
+        for chosen in combinations
+    ]
+
+
+def settings(
+    written: Iterable[str], text: str, made_of: Mapping[str, str] | None = None
+) -> list[dict[str, Value]]:
+    """Return every combination of the values that ``key=value`` parts of `text` spell.
+
+    Parameters
+    ----------
+    made_of
+        The keys whose values are algorithms, and of which collective.
+
+    Raises
+    ------
+    UsageError
+        A part can't be read, or a key is given twice.
+    """
+    combinations: list[dict[str, Value]] = [{}]
+    for setting in written:
+        key, equals, values = setting.partition("=")
+        if not equals:
+            raise UsageError(f"{text!r}: write parameters as name:key=value, got {setting!r}")
         if key in combinations[0]:
             raise UsageError(f"{text!r}: {key} is given twice; write a range, such as {key}=1..4")
-        combinations = [old | {key: value} for old in combinations for value in values]
-    return [Choice(entry, chosen) for chosen in combinations]
+        of = (made_of or {}).get(key)
+        read = list(_parts(of, values, f"{text!r}: {key}") if of else _values(values, text))
+        combinations = [old | {key: value} for old in combinations for value in read]
+    return combinations
 
 
-def _values(parameter: Parameter, written: str, text: str) -> Iterator[Value]:
-    if isinstance(parameter.default, Choice):
-        of = parameter.default.algorithm.collective.name
-        names = [name for entry in plain(of) for name in (entry.name, *entry.aliases)]
-        if (name := written.split("/")[0]) not in names:
-            raise UsageError(
-                f"{text!r}: {parameter.name}: {unknown(f'{of} algorithm', name, names)}"
-            )
-        yield from choose(of, written.replace("/", ":"))
-    elif found := re.fullmatch(r"(\d+)\.\.(\d+)(?:\*(\d+))?", written):
+def _parts(of: str, written: str, where: str) -> Iterator[Value]:
+    """Read an algorithm that is a part of another, with slashes before its parameters."""
+    names = [name for entry in plain(of) for name in (entry.name, *entry.aliases)]
+    if (name := written.split("/")[0]) not in names:
+        raise UsageError(f"{where}: {unknown(f'{of} algorithm', name, names)}")
+    yield from choose(of, written.replace("/", ":"))
+
+
+def _values(written: str, text: str) -> Iterator[Value]:
+    if found := re.fullmatch(r"(\d+)\.\.(\d+)(?:\*(\d+))?", written):
         value, last, factor = int(found[1]), int(found[2]), int(found[3] or 1)
         if value > last or (found[3] and (factor < 2 or value < 1)):
             raise UsageError(f"{text!r}: the range {written} has no end or no values")

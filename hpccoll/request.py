@@ -13,6 +13,8 @@ from hpccoll.collectives import Collective, collective
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.irregular import Shares
+from hpccoll.layout import Message
+from hpccoll.library_choice import PREFIX, LibraryChoice, library_choices
 from hpccoll.placement import Placement, place
 from hpccoll.placement import check as check_nodes
 from hpccoll.registry import LIBRARY, Choice, catalogue, choose
@@ -32,6 +34,8 @@ class Request:
     every
         The choices are the whole catalogue: those that this number of ranks doesn't allow are
         skipped with the reason. Otherwise they are an error.
+    forced
+        Algorithms of the MPI library, as they were written.
     sizes
         Bytes of the full vector, multiples of the element size, ascending.
     root
@@ -105,6 +109,8 @@ class Request:
         choices = tuple(choice.on(nodes) for choice in self.choices)
         return replace(self, choices=choices, placement=nodes)
 
+    forced: tuple[LibraryChoice, ...] = ()
+
     def roots(self, size: int) -> range:
         """Return the roots to measure on `size` ranks.
 
@@ -145,9 +151,8 @@ class Request:
                 able.append(choice)
         return tuple(able), reasons
 
-
     def _check_order(self, choice: Choice) -> None:
-        """Raise `UnsupportedError` if the operator isn't commutative, and the algorithm needs it."""
+        """Raise `UnsupportedError` if the algorithm needs a commutative operator in vain."""
         if not self.ordered or not choice.algorithm.commutative:
             return
         able = [a.name for a in catalogue(self.collective.name) if not a.commutative]
@@ -168,6 +173,19 @@ class Request:
                 "--algorithm"
             )
 
+    def message(self, size: int, root: int, ranks: int) -> Message:
+        """Return what the collective is called with for `size` bytes on `ranks` ranks."""
+        count = size // self.dtype.itemsize
+        return Message(
+            count,
+            self.dtype.itemsize,
+            root,
+            self.in_place,
+            average=self.collective.reduces and self.operator.average,
+            ordered=self.ordered,
+            counts=self.shares.counts(self.collective, count, ranks),
+        )
+
     @property
     def ordered(self) -> bool:
         """Tell whether operands must be kept in the order of the ranks."""
@@ -175,12 +193,23 @@ class Request:
 
 
 def algorithms(of: Collective, text: str) -> tuple[tuple[Choice, ...], bool]:
-    """Return the choices that ``--algorithm`` spells, and whether they are the whole catalogue."""
-    if text == ALL:
+    """Return the own choices that ``--algorithm`` spells, and whether they are the catalogue."""
+    names = [name for name in _names(text) if name != LIBRARY and not name.startswith(PREFIX)]
+    if names == [ALL]:
         return tuple(Choice(entry) for entry in catalogue(of.name)), True
-    names = [name.strip() for name in text.split(",") if name.strip() != LIBRARY]
     choices = [choice for name in names for choice in choose(of.name, name)]
     return tuple({choice.label: choice for choice in choices}.values()), False
+
+
+def forced(text: str) -> tuple[LibraryChoice, ...]:
+    """Return the library's own algorithms that ``--algorithm`` spells."""
+    names = [name for name in _names(text) if name.startswith(PREFIX)]
+    choices = [choice for name in names for choice in library_choices(name)]
+    return tuple({choice.label: choice for choice in choices}.values())
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def sizes(
@@ -268,7 +297,7 @@ def build(
     """
     of = collective(name)
     choices, every = algorithms(of, algorithm)
-    if no_library and LIBRARY in algorithm.split(","):
+    if no_library and LIBRARY in _names(algorithm):
         raise UsageError("--no-library leaves out the library that --algorithm names")
     if nodes is not None:
         _check_nodes(nodes, choices)
@@ -276,7 +305,9 @@ def build(
     if rest.get("in_place") and not of.moves_data:
         raise UsageError(f"{of.name} has no buffers; leave out --in-place")
     if rest.get("accumulate") == "float32" and element.name not in ("float16", "bfloat16"):
-        raise UsageError(f"--accumulate float32 is for float16 and bfloat16, not for {element.name}")
+        raise UsageError(
+            f"--accumulate float32 is for float16 and bfloat16, not for {element.name}"
+        )
     if rest.get("accumulate") == "float32" and not of.reduces:
         raise UsageError(f"--accumulate is for reductions; {of.name} reduces nothing")
     return Request(
@@ -293,6 +324,7 @@ def build(
         segmentation=_segmentation(segment, window),
         shares=irregular.parse(counts, of),
         nodes=nodes,
+        forced=forced(algorithm),
         **rest,
     )
 

@@ -112,6 +112,7 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
         "chosen_by_model": list(measured.chosen),
         "engine": measured.engine,
         "function": measured.function,
+        "selection": None if measured.selection is None else measured.selection.record(),
         "accumulate": request.accumulate,
         "segment": request.segmentation.bytes,
         "window": request.segmentation.window,

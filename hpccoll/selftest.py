@@ -149,7 +149,9 @@ def _test(comm: "MPI.Comm", report: Report, watchdog: Watchdog, nodes: Placement
     cases = enumerate(_cases(comm.size, report))
     # Some calls at a time, and then all of their victims at once, each on its own rank.
     while batch := list(islice(cases, BATCH)):
-        called = [_call(pattern, choice.on(nodes), comm, watchdog) for _, (pattern, choice) in batch]
+        called = [
+            _call(pattern, choice.on(nodes), comm, watchdog) for _, (pattern, choice) in batch
+        ]
         watchdog.pause()
         for (number, (pattern, _)), buffers in zip(batch, called, strict=True):
             examine(buffers, comm.rank == _victim(pattern, number), report)

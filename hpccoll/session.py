@@ -16,6 +16,7 @@ from hpccoll.registry import LIBRARY
 from hpccoll.request import Request
 from hpccoll.results import Record, Writer
 from hpccoll.sampling import Loop, choose_engine
+from hpccoll.selection.selections import Selections, select
 from hpccoll.watchdog import Watchdog
 from hpccoll.world import World
 
@@ -45,7 +46,6 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
     check_request(request, world)
     native, without = choose_engine(world, request.engine)
     with ExitStack() as stack:
-        writer = world.first(lambda: _open(output, stack))
         watchdog = stack.enter_context(Watchdog(request.timeout, world.rank))
         loop = Loop(world, native, watchdog)
         if not loop.one_time and (request.sync == "window" or request.arrival.seconds):
@@ -53,11 +53,16 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
                 "--sync window and --arrival on several nodes need the native engine, which "
                 "synchronises the clocks"
             )
+        selections = select(request, loop)
+        writer = world.first(lambda: _open(output, stack))
         conditions = Conditions.measured(request, world, loop, without)
         record = results.run_record(request, world, launch, conditions)
-        printer = _PRINTERS[output.style](request, world, echo) if world.rank == 0 else None
-        skipped = _skipped(request, world)
-        failed = _measure_all(request, world, loop, conditions, (record, skipped), writer, printer)
+        labels = [*(choice.label for choice in request.choices), *selections.labels]
+        make = _PRINTERS[output.style]
+        printer = make(request, world, echo, labels) if world.rank == 0 else None
+        said = (record, _skipped(request, world))
+        failed = _measure_all(request, selections, world, loop, conditions, said, writer, printer)
+        selections.free()
     if world.comm.bcast(failed):
         raise CheckError(f"{failed} result{' is' if failed == 1 else 's are'} wrong")
 
@@ -72,6 +77,7 @@ def _skipped(request: Request, world: World) -> dict[str, str]:
 
 def _measure_all(
     request: Request,
+    selections: Selections,
     world: World,
     loop: Loop,
     conditions: Conditions,
@@ -80,30 +86,31 @@ def _measure_all(
     printer: "_Printer | None",
 ) -> int:
     """Measure everything, write each group as it is done, and return how many were wrong."""
-    record, skipped = said
-    failed = 0
+    record, everywhere = said
+    failed, skips = 0, list[tuple[str, str, int]]()
     if writer:
         writer.write(record)
     if printer:
-        printer.begin(record, conditions.notes())
+        printer.begin(record, [*conditions.notes(), *selections.notes()])
     progress = Progress(len(request.sizes) * len(request.roots(world.size)))
-    for measured in measure(request, world, loop, conditions.skew):
-        records = [results.measurement_record(request, world, entry) for entry in measured]
+    for group in measure(request, selections, world, loop, conditions.skew):
+        skipped = everywhere | group.skipped
+        records = [results.measurement_record(request, world, entry) for entry in group.measured]
         records += [
-            results.skipped_record(request, world, label, measured[0].message, reason)
+            results.skipped_record(request, world, label, group.message, reason)
             for label, reason in skipped.items()
-            if measured
         ]
+        skips += [(label, reason, records[-1]["bytes"]) for label, reason in skipped.items()]
         if writer:
             for line in records:
                 writer.write(line)
         if printer:
             progress.clear()
-            printer.group(measured, records)
+            printer.group(group.measured, records)
             progress.step()
-        failed += sum(entry.check == "failed" for entry in measured)
+        failed += sum(entry.check == "failed" for entry in group.measured)
     if printer:
-        printer.end(skipped)
+        printer.end(table.skips(skips, request.sizes))
     return failed
 
 
@@ -114,7 +121,9 @@ def _open(output: Output, stack: ExitStack) -> Writer | None:
 
 
 class _Printer(Protocol):
-    def __init__(self, request: Request, world: World, echo: Echo) -> None: ...
+    def __init__(
+        self, request: Request, world: World, echo: Echo, labels: Sequence[str]
+    ) -> None: ...
 
     def begin(self, record: Record, notes: Sequence[str]) -> None: ...
 
@@ -124,15 +133,15 @@ class _Printer(Protocol):
 
 
 class _Table:
-    def __init__(self, request: Request, world: World, echo: Echo) -> None:
-        self.request, self.world, self.echo = request, world, echo
+    def __init__(self, request: Request, world: World, echo: Echo, labels: Sequence[str]) -> None:
+        self.request, self.world, self.echo, self.labels = request, world, echo, labels
         self.groups: list[Sequence[Measurement]] = []
 
     def begin(self, record: Record, notes: Sequence[str]) -> None:
-        self.echo(table.header(self.request, self.world, notes))
+        self.echo(table.header(self.request, self.world, notes, self.labels))
 
     def group(self, measured: Sequence[Measurement], records: Sequence[Record]) -> None:
-        self.echo(table.group(self.request, self.world, measured) + "\n")
+        self.echo(table.group(self.request, self.world, measured, self.labels) + "\n")
         self.groups.append(measured)
 
     def end(self, skipped: dict[str, str]) -> None:
@@ -140,7 +149,7 @@ class _Table:
 
 
 class _Json:
-    def __init__(self, request: Request, world: World, echo: Echo) -> None:
+    def __init__(self, request: Request, world: World, echo: Echo, labels: Sequence[str]) -> None:
         self.echo = echo
 
     def begin(self, record: Record, notes: Sequence[str]) -> None:
@@ -155,7 +164,7 @@ class _Json:
 
 
 class _Csv:
-    def __init__(self, request: Request, world: World, echo: Echo) -> None:
+    def __init__(self, request: Request, world: World, echo: Echo, labels: Sequence[str]) -> None:
         self.echo = echo
 
     def begin(self, record: Record, notes: Sequence[str]) -> None:

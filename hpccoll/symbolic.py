@@ -267,8 +267,8 @@ class Execution:
     def _finish_round(self, r: int) -> None:
         rank = self.ranks[r]
         assert rank.actions is not None
-        for message in rank.posted:
-            rank.past |= message.past
+        for arrived in rank.posted:
+            rank.past |= arrived.past
         messages = iter(rank.posted)
         landed: set[tuple[int, int]] = set()
         local = []

@@ -1,6 +1,7 @@
 """The table for people: each size's measurements, the fastest first, and advice at the end."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,11 @@ SKEWED = "!"
 SKEWS = 5
 """Exit skews of the barrier that a median must have to be told from them."""
 
+LISTED = 4
+"""Sizes of a skipped algorithm that are listed."""
+_MARKS = 2
+"""Characters that a row may add to a label."""
+
 _COLUMNS = (
     Column("bytes", 8),
     Column("algorithm", 22, left=True),
@@ -48,10 +54,19 @@ _COLUMNS = (
 )
 
 
-def header(request: "Request", world: "World", notes: Sequence[str] = ()) -> str:
+def _columns(labels: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns, wide enough for these labels."""
+    size, name, *rest = _COLUMNS
+    width = max([name.width, *(len(label) + _MARKS for label in labels)])
+    return size, replace(name, width=width), *rest
+
+
+def header(
+    request: "Request", world: "World", notes: Sequence[str] = (), labels: Sequence[str] = ()
+) -> str:
     """Return what stands above the table: what is measured, where, and what the columns mean.
 
-    `notes` are further lines about this run.
+    `notes` are further lines about this run, `labels` those of the rows.
     """
     collective = request.collective
     operator = f" {request.operator.name}" if collective.reduces else ""
@@ -81,14 +96,20 @@ def header(request: "Request", world: "World", notes: Sequence[str] = ()) -> str
             "note   one rank sends nothing; to start more: "
             f"mpirun -n 4 hpccoll bench {collective.name}"
         )
-    return "\n".join([*lines, "", titles(_COLUMNS)])
+    return "\n".join([*lines, "", titles(_columns(labels))])
 
 
 # Rows
 
 
-def group(request: "Request", world: "World", measured: Sequence["Measurement"]) -> str:
+def group(
+    request: "Request",
+    world: "World",
+    measured: Sequence["Measurement"],
+    labels: Sequence[str] = (),
+) -> str:
     """Return the rows of one size, the fastest first, the winner marked."""
+    columns = _columns(labels)
     best, library = winner(measured), _library(measured)
     rows: list[str] = []
     for entry in sorted(measured, key=lambda entry: entry.latency.p50):
@@ -107,7 +128,7 @@ def group(request: "Request", world: "World", measured: Sequence["Measurement"])
             _against(entry, library),
             entry.check,
         )
-        rows.append(row(_COLUMNS, cells))
+        rows.append(row(columns, cells))
     return "\n".join([*rows, *_stragglers(measured)])
 
 
@@ -180,6 +201,30 @@ def closing(groups: Sequence[Sequence["Measurement"]], skipped: Mapping[str, str
             *shifts(entry.canary for entry in measured),
         ],
     )
+
+
+def skips(cells: Iterable[tuple[str, str, int]], sizes: Sequence[int]) -> dict[str, str]:
+    """Return the reasons of skipped cells by label, and which sizes where not all were skipped.
+
+    Parameters
+    ----------
+    cells
+        Label, reason and bytes of each.
+    sizes
+        All that were asked for.
+    """
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for label, reason, size in cells:
+        found.setdefault((label, reason), {})[format_size(size)] = None
+    return {
+        label + (f" of {_listed(list(of))}" if len(of) < len(sizes) else ""): reason
+        for (label, reason), of in found.items()
+    }
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - LISTED} more sizes" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
 
 
 def sections(*titled: tuple[str, Sequence[str]], notes: Sequence[str] = ()) -> str:

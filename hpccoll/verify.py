@@ -230,11 +230,15 @@ def _others(parameter: Parameter, size: int) -> list[Value]:
 
 
 def _placed(entry: Algorithm, size: int, few: bool) -> list[Choice]:
-    """Return the defaults on all placements, and for few ranks every other part on one of them."""
+    """Return the defaults on all placements, and for few ranks other parts on one of them each.
+
+    There are many: each has its turn on every fourth number of ranks.
+    """
     nodes = placements(size)
     found = [Choice(entry, nodes=placement) for placement in nodes]
     others = [{p.name: value} for p in entry.parameters.values() for value in _others(p, size)]
-    found += map(Choice, cycle([entry]), others if few else (), cycle(reversed(nodes)))
+    turn = others[size % 4 :: 4] if few else ()
+    found += map(Choice, cycle([entry]), turn, cycle(reversed(nodes)))
     return [choice for choice in found if choice.supports(size)]
 
 
@@ -322,5 +326,6 @@ def conclusion(reports: Iterable[Report], sizes: range) -> str:
         "cases). "
         f"Other parameters than the defaults: up to {VARIED_UP_TO} ranks. Every root: up to "
         f"{EVERY_ROOT_UP_TO} ranks; beyond, root 0 and the proof that rotation only renames ranks."
-        + PLACED * any(report.algorithm.placed for report in reports)
+        + PLACED
+        * any(report.algorithm.placed for report in reports)
     )

@@ -35,7 +35,7 @@ class World:
         What MPI provided, in words, and why it was asked for.
     """
 
-    comm: "MPI.Comm"
+    comm: "MPI.Intracomm"
     node: "MPI.Comm"
     hosts: tuple[str, ...]
     cores: tuple[tuple[int, ...], ...]

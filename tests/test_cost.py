@@ -41,6 +41,8 @@ def test_parameters_stand_for_themselves_and_an_empty_list_for_the_prime_factors
     assert evaluate("n/window", 5, 7, {"window": 3}) == Fraction(7, 3)
     assert evaluate("len(factors) + sum(factors)", 12, parameters={"factors": (3, 4)}) == 9
     assert evaluate("len(factors) + sum(factors)", 12, parameters={"factors": ()}) == 3 + 7
+
+
 def test_any_parameter_has_its_own_name_and_functions_are_exact():
     assert evaluate("min(fanout, p-1)*n", 5, 7, {"fanout": 3}) == 21
     assert [evaluate("log(x, 3)", 2, parameters={"x": x}) for x in (1, 3, 9, 10)] == [0, 1, 2, 3]

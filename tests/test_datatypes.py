@@ -115,12 +115,17 @@ def test_a_product_of_matrices_is_that_of_their_entries_and_keeps_the_order():
     random = np.random.default_rng(5)
     left, right = random.integers(0, 2**64, (2, 100), np.uint64)
     for x, y, z in zip(left, right, operator("matmul2x2").ufunc(left, right), strict=True):
-        a, b, c = ([[int(m) >> 32 * i + 16 * j & 0xFFFF for j in (0, 1)] for i in (0, 1)] for m in (x, y, z))
+        a, b, c = (
+            [[int(m) >> 32 * i + 16 * j & 0xFFFF for j in (0, 1)] for i in (0, 1)]
+            for m in (x, y, z)
+        )
         for i in (0, 1):
             for j in (0, 1):
                 assert c[i][j] == sum(a[i][k] * b[k][j] for k in (0, 1)) % 2**16
     assert not operator("matmul2x2").commutative
-    assert (operator("matmul2x2").ufunc(left, right) != operator("matmul2x2").ufunc(right, left)).any()
+    assert (
+        operator("matmul2x2").ufunc(left, right) != operator("matmul2x2").ufunc(right, left)
+    ).any()
 
 
 @pytest.mark.parametrize("op", OPERATORS)

@@ -20,6 +20,7 @@ findings advice results
 columns
 measure conditions
 candidates
+selection
 sampling
 faults watchdog clocks
 engines
@@ -42,6 +43,7 @@ trace
 verify listing plugins
 symbolic
 algorithms
+library_choice
 registry
 combinators collectives cost
 placement

@@ -7,6 +7,7 @@ import pytest
 
 from hpccoll import measure
 from hpccoll.arrival import Arrival
+from hpccoll.candidates import Candidate
 from hpccoll.clocks import Clock
 from hpccoll.layout import Message
 from hpccoll.measure import LATE, _Cell
@@ -50,7 +51,7 @@ def cell(samples=(), world=None, loop=None, **asked):
         "seed": 0,
         "collective": SimpleNamespace(name="allreduce"),
     }
-    candidate = SimpleNamespace(algorithm="ring", label="ring", parameters={}, call=None)
+    candidate = Candidate("ring", "ring", {}, None)
     made = _Cell(
         SimpleNamespace(**request | asked),
         world or World(),

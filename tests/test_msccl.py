@@ -134,7 +134,9 @@ def check(choice, size, root=0, seed=0, text=None):
             found, inputs = machine.memory[rank].get(("o", chunk), (None, None))
             assert found == block
             if contract.reduces:
-                assert inputs == frozenset(contract.sources(rank, size, root, block // pieces, natural))
+                assert inputs == frozenset(
+                    contract.sources(rank, size, root, block // pieces, natural)
+                )
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 6, 8])

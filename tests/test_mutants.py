@@ -223,13 +223,6 @@ def sends_its_input_only(entry, in_place):
     )
 
 
-def uses_what_it_receives(entry):
-    """Tell whether a rank reduces or sends anything that it has received."""
-    return entry.collective.reduces or any(
-        verify.prove(Choice(entry), size).counts.steps > 1 for size in supported(entry)
-    )
-
-
 @pytest.mark.parametrize("break_plan", [swapped, unreduced, stale])
 @pytest.mark.parametrize("in_place", [False, True])
 def test_loopback_finds_one_wrong_instruction_of_one_rank(entry, call, break_plan, in_place):

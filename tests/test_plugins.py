@@ -14,7 +14,9 @@ PLUGIN = TUTORIAL.read_text().split("<!-- plugin -->\n```python\n")[1].split("``
 @pytest.fixture
 def hpccoll(tmp_path):
     def run(*arguments, path=""):
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))}
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))
+        }
         return subprocess.run(
             [sys.executable, "-m", "hpccoll", *arguments],
             capture_output=True,
@@ -51,7 +53,10 @@ def test_a_wrong_algorithm_gets_its_counterexample(hpccoll, plugin):
     wrong = plugin(PLUGIN.replace("(right + step) % size)", "(right - step) % size)"))
     found = hpccoll("verify", "allgather", "-p", "5", "--plugin", wrong)
     assert found.returncode == 1
-    assert "allgather two-way-ring on 5 ranks: rank 1, round 2: receive from 2 block 1 meets" in found.stdout
+    assert (
+        "allgather two-way-ring on 5 ranks: rank 1, round 2: receive from 2 block 1 meets"
+        in found.stdout
+    )
 
 
 @pytest.mark.parametrize(

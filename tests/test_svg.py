@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hpccoll.listing import costs
 from hpccoll.errors import UnsupportedError
 from hpccoll.export import arrows, columns, strips, svg
 from hpccoll.export.canvas import lines, width
+from hpccoll.listing import costs
 from hpccoll.registry import Choice, choose
 from hpccoll.trace import watch
 from hpccoll.verify import prove

@@ -437,3 +437,32 @@ def test_what_the_model_chose_is_marked_and_explained_and_advised_as_asked():
     assert text.startswith("^ chosen by the model, which assumes\n  alpha = 2 us")
     assert " chain:fanout=2 " in text
     assert "^" not in table.closing([[measured("ring", 9)]], {})
+
+
+SKIPS = [
+    ("tree", "too few", 8),
+    ("ring", "no", 8),
+    ("ring", "no", 1024),
+    ("tree", "too many", 1024),
+    ("tree", "too many", 1024),
+]
+
+
+def test_skipped_algorithms_are_named_with_their_sizes_unless_it_was_all():
+    assert table.skips(SKIPS, [8, 1024]) == {
+        "tree of 8 B": "too few",
+        "ring": "no",
+        "tree of 1 KiB": "too many",
+    }
+    many = [("ring", "no", 8 << step) for step in range(6)]
+    assert table.skips(many, range(7)) == {"ring of 8 B, 16 B, 32 B, 64 B and 2 more sizes": "no"}
+    assert table.skips([], [8]) == {}
+
+
+def test_columns_are_as_wide_as_the_longest_label():
+    label = "library:scatter_recursive_doubling_allgather"
+    group = [measured(label, 1), measured("ring", 2)]
+    lines = table.group(request_of(), WORLD, group, [label]).split("\n")
+    title, rule = table.header(request_of(), WORLD, [], [label]).split("\n")[-2:]
+    assert lines[0].startswith(f"   1 KiB {label} * ")
+    assert {len(line) for line in (title, rule, *lines)} == {len(rule)}

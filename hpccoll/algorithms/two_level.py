@@ -63,9 +63,7 @@ def two_level_allreduce(
     yield from among(nodes.local(rank), rank, back, vector)
 
 
-@algorithm(
-    "bcast", name="two-level", blocks=1, pieces=whole, rounds="LN + Lq", sent="n*(LN + Lq)"
-)
+@algorithm("bcast", name="two-level", blocks=1, pieces=whole, rounds="LN + Lq", sent="n*(LN + Lq)")
 def two_level_bcast(
     rank: int, size: int, nodes: Placement, across: Choice = BCAST, inside: Choice = BCAST
 ) -> Rounds:

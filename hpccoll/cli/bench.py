@@ -31,6 +31,14 @@ they run; to try what other nodes would do, --nodes 2 makes two of contiguous ra
 ranks each, cyclic:2 places ranks in turn, and 0,0,1,1,1 names the node of every rank.
 
 \b
+The MPI library's own algorithms: library:NAME forces one of Open MPI's or MPICH's and measures it
+in the same run beside the library's own choice, which is plain library; library:all forces all in
+turn; library:NAME:segmentsize=65536 sets a parameter. hpccoll list --library prints the names and
+parameters that the library has. A trial call shows first that the choice decides what runs. Where
+it doesn't, or the library would silently run something else, the row is skipped with the reason:
+no row has a name that didn't run.
+
+\b
 Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 """
 
@@ -44,7 +52,8 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     default="all",
     show_default=True,
     metavar="NAME[,NAME...]|all",
-    help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2, names.",
+    help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2, names. "
+    "library:NAME and library:all are the MPI library's, see below.",
 )
 @click.option(
     "--nodes",
@@ -58,9 +67,7 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 @click.option(
     "--sizes", "size_list", metavar="SIZE[,SIZE...]", help="These sizes, instead of -b, -e and -f."
 )
-@click.option(
-    "-t", "--dtype", help="Element type.  [default: float32, or the operator's only one]"
-)
+@click.option("-t", "--dtype", help="Element type.  [default: float32, or the operator's only one]")
 @click.option("--op", default="sum", show_default=True, help="Operator, see below.")
 @click.option(
     "--root", "root_text", default="0", show_default=True, metavar="0|N|all", help="Root rank."

@@ -17,12 +17,23 @@ from hpccoll.cli import options
     metavar="DIR",
     help="Write a page per collective, with pictures, into DIR.",
 )
-def command(collective: str | None, markdown: bool, pages: Path | None) -> None:
+@click.option(
+    "--library",
+    is_flag=True,
+    help="Instead, the MPI library's own that can be chosen by name; starts MPI to ask it.",
+)
+def command(collective: str | None, markdown: bool, pages: Path | None, library: bool) -> None:
     """List all algorithms: what they do, cost and need, and where they come from."""
     from hpccoll import collectives, listing
 
     if collective is not None:
         collectives.collective(collective)
+    if library:
+        from hpccoll import launch, world
+        from hpccoll.selection import names
+
+        click.echo(names.text(world.start(launch.detect()).library, collective))
+        return
     if pages is not None:
         _write(pages)
         return

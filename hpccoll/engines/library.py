@@ -80,7 +80,9 @@ def arguments(
     """Return what the library's collective is called with on `rank`."""
     blocks = natural(collective, size, message)
 
-    def shares(of: Callable[[int, int, int, int], range]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def shares(
+        of: Callable[[int, int, int, int], range],
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         names = of(rank, size, message.root, blocks.blocks)
         window = Window(blocks, names, 1)
         return tuple(map(blocks.size, names)), tuple(map(window.offset, names))
@@ -147,6 +149,8 @@ class LibraryCall:
     ----------
     spaces
         Input and output, one-dimensional contiguous arrays of one dtype.
+    op
+        Used instead of the operator's own.
     """
 
     engine = "library"
@@ -158,8 +162,9 @@ class LibraryCall:
         place: Layout,
         spaces: Sequence[Array],
         operator: Operator,
-        comm: "MPI.Comm",
+        comm: "MPI.Intracomm",
         datatype: "MPI.Datatype",
+        op: "MPI.Op | None" = None,
     ) -> None:
         from mpi4py import MPI
 
@@ -174,7 +179,7 @@ class LibraryCall:
         incoming: Any = [received, given.in_counts, given.in_offsets, datatype]
         if in_place == "send":
             outgoing = MPI.IN_PLACE
-        op, root = mpi_operator(operator), message.root
+        op, root = op or mpi_operator(operator), message.root
         calls: dict[str, Callable[[], None]] = {
             "MPI_Allreduce": lambda: comm.Allreduce(source, target, op),
             "MPI_Reduce": lambda: comm.Reduce(source, target, op, root),
@@ -197,12 +202,15 @@ class LibraryCall:
         self._averaged = None
         if collective.reduces and operator.average:
             self._averaged = spaces[OUTPUT][: result.count]
-        self._ranks = comm.size
+        self._rank, self._ranks, self._failure = comm.rank, comm.size, MPI.Exception
         self._call = calls[self.function]
 
     def __call__(self) -> None:
         """Call the library; MPI has no average, so the division is part of the call."""
-        self._call()
+        try:
+            self._call()
+        except self._failure as error:
+            raise EngineError(f"rank {self._rank}, {self.position()}: {error}") from None
         if self._averaged is not None:
             divide(self._averaged, self._ranks)
 

@@ -70,11 +70,11 @@ class Native:
         Ranks share cores.
     """
 
-    def __init__(self, comm: "MPI.Comm", crowded: bool) -> None:
+    def __init__(self, comm: "MPI.Intracomm", crowded: bool) -> None:
         from mpi4py import MPI
 
         self.extension = extension()
-        self.comm = comm
+        self.comm, self._crowded = comm, crowded
         # Found through mpi4py's own module, tracing tools in between see the calls.
         self._loaded = ctypes.CDLL(MPI.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
         self.library = self.extension.Library(
@@ -83,6 +83,10 @@ class Native:
             MPI._addressof(MPI.BYTE),
             SPINS_CROWDED if crowded else SPINS,
         )
+
+    def on(self, comm: "MPI.Intracomm") -> "Native":
+        """Return the extension bound to another communicator of the same ranks."""
+        return Native(comm, self._crowded)
 
     def plan(
         self,
@@ -142,7 +146,7 @@ class _NativeCall:
     """What programs and collectives have in common."""
 
     handle: Any
-    comm: "MPI.Comm"
+    comm: "MPI.Intracomm"
 
     def __call__(self) -> None:
         """Perform the call once."""
@@ -264,7 +268,7 @@ def _words(
     spaces: Sequence[Array],
     received: Array,
     datatype: "MPI.Datatype",
-    comm: "MPI.Comm",
+    comm: "MPI.Intracomm",
 ) -> dict[str, int]:
     """Return buffers and handles as MPI's functions take them."""
     from mpi4py import MPI

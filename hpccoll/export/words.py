@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from hpccoll.listing import costs, letters
 from hpccoll.export import arrows, strips
 from hpccoll.export.canvas import GREY, INK, JOINT, Canvas, lines, number, width
+from hpccoll.listing import costs, letters
 from hpccoll.trace import COPIED, LEFT_OF_OWN, RIGHT_OF_OWN, Trace
 
 _SMALL = 10.0

@@ -1,0 +1,92 @@
+"""A probe: a small call of one MPI function, to see whether the library refuses it."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hpccoll.buffers import allocate
+from hpccoll.collectives import COLLECTIVES
+from hpccoll.datatypes import OPERATORS
+from hpccoll.engines.library import LibraryCall
+from hpccoll.errors import EngineError, UnsupportedError
+from hpccoll.layout import Message, layout
+from hpccoll.sampling import Loop
+from hpccoll.selection.tool_interface import Settings, held
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+
+class Probe:
+    """A call of an MPI function with few elements."""
+
+    def __init__(self, function: str, loop: Loop) -> None:
+        self._function, self._loop = function, loop
+        self._collective = next(c for c in COLLECTIVES.values() if function in c.baseline)
+
+    @property
+    def size(self) -> int:
+        """Return the number of all ranks."""
+        return self._loop.world.size
+
+    def of(self, function: str) -> "Probe":
+        """Return a probe of another function."""
+        return Probe(function, self._loop)
+
+    def ranks(self, number: int | None = None) -> "MPI.Intracomm":
+        """Return a new communicator of all ranks, or of the first ones, null on the others."""
+        from mpi4py import MPI
+
+        comm = self._loop.world.comm
+        if number is None:
+            return comm.Dup()
+        return comm.Split(0 if comm.rank < number else MPI.UNDEFINED)
+
+    def refused(self, comm: "MPI.Intracomm", during: Settings = (), ordered: bool = False) -> bool:
+        """Make the call, tell whether it failed on all ranks of `comm`, and free that.
+
+        Parameters
+        ----------
+        during
+            What is set for the call, and for nothing else that hpccoll or MPI does.
+        ordered
+            Reduce with an operator that doesn't commute. Where it isn't refused, the result is no
+            one's concern.
+
+        Raises
+        ------
+        UnsupportedError
+            It failed on some ranks only.
+        """
+        from mpi4py import MPI
+
+        op = MPI.Op.Create(lambda *_: None, commute=False) if ordered else None
+        failed = None if comm == MPI.COMM_NULL else self._failed(comm, during, op)
+        everyone = {f for f in self._loop.world.comm.allgather(failed) if f is not None}
+        if comm != MPI.COMM_NULL:
+            comm.Free()
+        if op is not None:
+            op.Free()
+        if len(everyone) > 1:
+            raise UnsupportedError("a trial call failed on some ranks only")
+        return True in everyone
+
+    def _failed(self, comm: "MPI.Intracomm", during: Settings, op: "MPI.Op | None") -> bool:
+        from mpi4py import MPI
+
+        even = self._function == self._collective.baseline[0]
+        message = Message(2 * comm.size + (not even), itemsize=4)
+        place = layout(self._collective, comm.rank, comm.size, message)
+        spaces = allocate(place, 0, np.dtype(np.int32))
+        call = LibraryCall(
+            *(self._collective, message, place, spaces, OPERATORS["sum"], comm, MPI.INT, op)
+        )
+        self._loop.watchdog.label = f"a trial call of {call.function}"
+        try:
+            with held(during):
+                self._loop.run(call, 1, barrier=False)
+        except EngineError:
+            return True
+        finally:
+            self._loop.watchdog.pause()
+        return False
