@@ -20,8 +20,9 @@ from hpccoll.schedule import Copy as CopyBlocks
 from hpccoll.schedule import Reduce as ReduceBlocks
 from hpccoll.scratch import allocate
 
-PACK_BYTES = 8192
-"""A message of several separate ranges is packed up to this size and split per range beyond it."""
+PACK_BYTES = 4096
+"""A message of several separate ranges is packed if they have up to so many bytes on average, and
+split per range beyond: then another message costs less than copying a range."""
 SHORT_BYTES = 512
 """Messages up to this size are sent before the round's receives are posted."""
 LARGEST_PIECE = 1 << 30
@@ -163,10 +164,10 @@ class _Binder:
         names = ranges(blocks)  # type: ignore[arg-type]
         if not names:
             return [names]
-        count = self.places.count(names)
-        if len(names) > 1 and count * self.message.itemsize > PACK_BYTES:
-            return [(part,) for part in names if self.places.count((part,))]
-        return [names] if count else []
+        filled: list[Ranges] = [(part,) for part in names if self.places.count((part,))]
+        if self.places.count(names) * self.message.itemsize > PACK_BYTES * len(filled):
+            return filled
+        return [names] if filled else []
 
     def _landing(self, step: Round, index: int, names: Ranges, busy: list[Region]) -> Region:
         """Choose where a message is received, and claim it for this round in `busy`."""
@@ -351,6 +352,9 @@ class _Binder:
     def _copy(self, action: CopyBlocks) -> None:
         names = ranges(action.blocks)
         sources = self.places.located(action.source, names)
+        if action.into != DATA and all(source.space == INPUT for source in sources):
+            self.places.settle(action.into, names, sources)  # the input is never written
+            return
         targets = self.places.homes(action.into, names) or [
             self.places.temporary(self.places.count(names))
         ]

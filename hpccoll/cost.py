@@ -2,10 +2,10 @@
 
 The letters are p (ranks), n (bytes of the full vector), k (the radix: 2 if the algorithm has none,
 and never above p), l = ⌊log_k p⌋, P = k^l, e = p - P (ranks that a fold leaves out),
-E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉ and S (segments); for algorithms on nodes N
-(nodes), q (ranks of each), LN = ⌈log2 N⌉ and Lq = ⌈log2 q⌉. A parameter also stands for
-itself under its own name; an empty list is the prime factors of p. Results are exact
-(`fractions.Fraction`).
+E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉, D (digits other than 0 of the numbers below p in
+base k) and S (segments); for algorithms on nodes N (nodes), q (ranks of each), LN = ⌈log2 N⌉ and
+Lq = ⌈log2 q⌉. A parameter also stands for itself under its own name; an empty list is the prime
+factors of p. Results are exact (`fractions.Fraction`).
 
 A closed form of the time, in seconds, also knows the machine: `ALPHA`, `OVERHEAD` and `BETA`. It
 says which value of a parameter suits a message; nothing that is measured depends on it being right.
@@ -16,12 +16,13 @@ from fractions import Fraction
 from itertools import product
 from math import ceil
 
-from hpccoll.shapes import ceil_log, power_below, prime_factors, radix_within
+from hpccoll.shapes import ceil_log, nonzero_digits, power_below, prime_factors, radix_within
 
 LETTERS = (
     "p ranks, n bytes of the full vector, k radix (2 where there is none; at most p), "
     "l = ⌊log_k p⌋, P = k^l, e = p-P, E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉, "
-    "S segments, N nodes, q ranks of each, LN = ⌈log2 N⌉, Lq = ⌈log2 q⌉"
+    "D digits other than 0 of the numbers below p in base k, S segments, N nodes, "
+    "q ranks of each, LN = ⌈log2 N⌉, Lq = ⌈log2 q⌉"
 )
 """What the letters of closed forms mean, in one sentence."""
 
@@ -74,6 +75,7 @@ def evaluate(
         "q": Fraction(p, nodes),
         "LN": ceil_log(nodes),
         "Lq": ceil_log(p // nodes),
+        "D": nonzero_digits(p, radix),
         "log2": lambda size: ceil_log(int(size)),
         "log": lambda size, base: ceil_log(int(size), int(base)),
         "ceil": ceil,

@@ -112,17 +112,26 @@ def _wrapped(sentence: str) -> str:
     return fill(sentence, 100)
 
 
-def markdown(of: str | None = None) -> str:
-    """Return the catalogue, or one collective's part of it, as a Markdown table."""
+def index() -> str:
+    """Return the names of all algorithms as a Markdown table that leads to the pages."""
+    rows = ["| collective | algorithms |", "| --- | --- |"]
+    for name in COLLECTIVES:
+        names = ", ".join(f"`{algorithm.name}`" for algorithm in catalogue(name))
+        rows.append(f"| [{name}](docs/{name}.md) | {names} |")
+    return "\n".join(rows)
+
+
+def markdown(of: str) -> str:
+    """Return one collective's part of the catalogue as a Markdown table."""
     rows = [
-        "| collective | algorithm | what it does | rounds | bytes sent | bytes reduced | needs |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| algorithm | what it does | rounds | bytes sent | bytes reduced | needs |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for algorithm in catalogue(of):
         needs = "; ".join(requirements(algorithm)).removeprefix("needs ") or "any number of ranks"
         reduced = f"`{algorithm.reduced}`" if algorithm.collective.reduces else "-"
         rows.append(
-            f"| {algorithm.collective.name} | `{spelling(algorithm)}` | {algorithm.summary} "
+            f"| `{spelling(algorithm)}` | {algorithm.summary} "
             f"| `{algorithm.rounds}` | `{algorithm.sent}` | {reduced} | {needs} |"
         )
     return "\n".join([*rows, "", LEGEND])

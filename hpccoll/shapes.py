@@ -33,6 +33,20 @@ def ceil_log(size: int, radix: int = 2) -> int:
     return digits
 
 
+def nonzero_digits(count: int, radix: int) -> int:
+    """Return how many digits of the numbers below `count` in base `radix` aren't 0, all together.
+
+    >>> nonzero_digits(4, 2)
+    4
+    """
+    digits, weight = 0, 1
+    while weight < count:
+        turns, rest = divmod(count, weight * radix)
+        digits += count - turns * weight - min(rest, weight)
+        weight *= radix
+    return digits
+
+
 def halves(window: range) -> tuple[range, range]:
     """Split `window` in the middle."""
     middle = (window.start + window.stop) // 2

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import definitions
 import numpy as np
 import pytest
 
@@ -54,29 +55,34 @@ class Call:
         return all(map(np.array_equal, self.results, self.expected))
 
 
-def run_in_loopback(choice, size, count, root=0, in_place=False, mutate=None, itemsize=8):
+def run_in_loopback(
+    choice, size, count, root=0, in_place=False, mutate=None, itemsize=8, counts=None
+):
     """Run an algorithm in loopback and return what went in and came out.
 
-    `mutate` may replace the list of plans. Inputs are read-only arrays of distinct integers.
+    `mutate` may replace the list of plans; `counts` has the elements of every rank's block. Inputs
+    are read-only.
     """
-    message = Message(count, itemsize, root, in_place)
+    contract = choice.algorithm.collective
+    of, cut = contract.name, definitions.cut(count, size, counts)
+    given = counts and tuple(counts) * contract.vectors(size)
+    message = Message(count, itemsize, root, in_place, counts=given)
     plans = [bind(choice, rank, size, message) for rank in range(size)]
     if mutate is None:
         for plan in plans:
             check_in_flight(plan)
     else:
         plans = mutate(plans)
-    # Powers of the rank times odd numbers: no two partial sums of one position are equal.
-    vectors = np.array([(2 * np.arange(count) + 1) * 3 ** min(r, 30) for r in range(size)])
-    of = choice.algorithm.collective.name
-    inputs = [vectors[rank][_held(of, count, rank, size, root)] for rank in range(size)]
+    vectors = definitions.inputs(of, cut)
+    inputs = [definitions.held(of, vectors, rank, root, cut) for rank in range(size)]
     for data in inputs:
         data.flags.writeable = False
-    outputs = loopback.run(plans, inputs)
+    places = [plan.layout.result for plan in plans]
     results = [
-        output[: plan.layout.result.count] for output, plan in zip(outputs, plans, strict=True)
+        output[place.offset : place.offset + place.count]
+        for output, place in zip(loopback.run(plans, inputs), places, strict=True)
     ]
-    expected = [_expected(of, vectors, rank, root) for rank in range(size)]
+    expected = [definitions.result(of, vectors, rank, root, cut) for rank in range(size)]
     return Call(plans, inputs, results, expected)
 
 
@@ -84,27 +90,3 @@ def run_in_loopback(choice, size, count, root=0, in_place=False, mutate=None, it
 def call():
     """Return `run_in_loopback`."""
     return run_in_loopback
-
-
-def _share(count, rank, size):
-    return slice(count * rank // size, count * (rank + 1) // size)
-
-
-def _held(of, count, rank, size, root):
-    if of == "allgather":
-        return _share(count, rank, size)
-    return slice(0, 0 if of == "bcast" and rank != root else count)
-
-
-def _expected(of, vectors, rank, root):
-    """Return the definition of each collective, in one line of numpy each."""
-    size, count = vectors.shape
-    if of == "bcast":
-        return vectors[root]
-    if of == "allgather":
-        return np.concatenate([vectors[r][_share(count, r, size)] for r in range(size)])
-    if of == "reduce-scatter":
-        return vectors.sum(axis=0)[_share(count, rank, size)]
-    if of == "reduce" and rank != root:
-        return vectors[0][:0]
-    return vectors.sum(axis=0)

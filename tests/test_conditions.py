@@ -9,7 +9,6 @@ from hpccoll import conditions as module
 from hpccoll.conditions import Conditions
 from hpccoll.placement import Placement
 from hpccoll.registry import Choice, find
-from hpccoll.request import Request
 
 
 def conditions(**given):
@@ -112,8 +111,7 @@ def test_the_record_is_json_in_microseconds():
 def said_of(asked, real, *names, of="allreduce", nodes=None):
     """Return what is said of the placement of ranks."""
     choices = tuple(Choice(find(of, name)).on(asked) for name in names)
-    request = SimpleNamespace(choices=choices, every=False, placement=asked, nodes=nodes)
-    request.supported = lambda size: Request.supported(request, size)
+    request = SimpleNamespace(supported=lambda size: (choices, {}), placement=asked, nodes=nodes)
     return module._placement(request, SimpleNamespace(size=asked.size, placement=real))
 
 

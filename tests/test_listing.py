@@ -1,11 +1,14 @@
 """The catalogue in words."""
 
 import re
+from pathlib import Path
 
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.cost import LETTERS
-from hpccoll.listing import LEGEND, markdown, text
+from hpccoll.listing import LEGEND, index, markdown, text
 from hpccoll.registry import Choice, catalogue, choose, format_value
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_the_text_has_everything_of_an_algorithm(entry):
@@ -59,16 +62,25 @@ def cells(row):
 
 
 def test_the_markdown_table_has_a_whole_row_per_algorithm():
-    title, rule, *rows = (line for line in markdown().split("\n") if line.startswith("|"))
-    assert set(cells(rule)) == {"---"}
-    assert {len(cells(row)) for row in (title, rule, *rows)} == {7}
-    assert all(all(cells(row)) for row in rows)
-    found = [(cells(row)[0], cells(row)[1].strip("`").split("[")[0]) for row in rows]
-    assert found == [(a.collective.name, a.name) for a in catalogue()]
+    for name in COLLECTIVES:
+        title, rule, *rows = (line for line in markdown(name).split("\n") if line.startswith("|"))
+        assert set(cells(rule)) == {"---"}
+        assert {len(cells(row)) for row in (title, rule, *rows)} == {6}
+        assert all(all(cells(row)) for row in rows)
+        found = [cells(row)[0].strip("`").split("[")[0] for row in rows]
+        assert found == [a.name for a in catalogue(name)]
 
 
 def test_the_markdown_table_ends_with_the_legend():
-    assert markdown().endswith(f"\n\n{LEGEND}")
+    assert markdown("bcast").endswith(f"\n\n{LEGEND}")
+
+
+def test_the_index_names_every_algorithm_and_leads_to_a_page_that_is_there():
+    for row, name in zip(index().split("\n")[2:], COLLECTIVES, strict=True):
+        page, names = cells(row)
+        assert page == f"[{name}](docs/{name}.md)"
+        assert (ROOT / "docs" / f"{name}.md").exists()
+        assert names.replace("`", "").split(", ") == [a.name for a in catalogue(name)]
 
 
 def test_a_tunable_is_listed_with_its_default(entry):
@@ -82,8 +94,7 @@ def _spelling(entry):
     """Return the spelling of an algorithm in the Markdown table."""
     row = next(
         row
-        for row in markdown().split("\n")
-        if row.startswith(f"| {entry.collective.name} | `{entry.name}")
-        and re.match(rf"`{entry.name}[`\[]", cells(row)[1])
+        for row in markdown(entry.collective.name).split("\n")
+        if re.match(rf"\| `{entry.name}[`\[]", row)
     )
-    return cells(row)[1]
+    return cells(row)[0]

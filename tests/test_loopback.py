@@ -1,10 +1,8 @@
 """The loopback engine: every algorithm's data on 1 to 64 ranks, and what it must not let pass."""
 
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from itertools import repeat
-from multiprocessing import get_context
 
+import definitions
 import numpy as np
 import pytest
 from conftest import run_in_loopback
@@ -16,22 +14,56 @@ from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region
 from hpccoll.plan import Copy, PostRecv, PostSend, Wait
 from hpccoll.registry import Choice, find
 
-
-def wrong(of, name, size):
-    """Return the size if the result of an algorithm on so many ranks isn't the defined one."""
-    return None if run_in_loopback(Choice(find(of, name)), size, 2 * size + 1).right else size
+SIZES = (*range(1, 10), 12, 16, 17, 31, 33, 64)
+FEW = (1, 2, 3, 4, 5, 8, 9)
 
 
-def test_every_algorithm_gives_the_defined_result_on_1_to_64_ranks(entry):
-    sizes = list(filter(entry.supports, range(1, 65)))
-    of, name = entry.collective.name, entry.name
-    if sum(1 for _ in Choice(entry).schedule(0, 32)) < 20:
-        found = [wrong(of, name, size) for size in sizes]
-    else:  # as many rounds as ranks: on all cores, or it takes a minute
-        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            found = list(pool.map(wrong, repeat(of), repeat(name), reversed(sizes)))
-    assert len(found) == len(sizes)
-    assert not any(found), found
+@pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
+def test_every_algorithm_gives_the_defined_result_on_up_to_64_ranks(entry, in_place):
+    for size in filter(entry.supports, SIZES):
+        root = size // 2 if entry.collective.rooted else 0
+        count = definitions.allowed(entry.collective.name, 2 * size + 1, size, in_place)
+        assert run_in_loopback(Choice(entry), size, count, root, in_place).right, size
+
+
+def irregular(size):
+    """Yield elements of the ranks' blocks: none in some, all in one, none at all."""
+    yield [rank % 3 for rank in range(size)]
+    yield [(5 * rank + 3) % 7 for rank in range(size)]
+    yield [0] * (size - 1) + [4]
+    yield [3] + [0] * (size - 1)
+    yield [0] * size
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
+def test_blocks_of_any_sizes_give_the_defined_result(entry, in_place):
+    contract = entry.collective
+    if not contract.irregular or (in_place and contract.vectors(2) > 1):
+        return  # what an alltoall receives in place can only replace as much
+    for size in filter(entry.supports, FEW):
+        for counts in irregular(size):
+            for root in {0, size - 1} if contract.rooted else {0}:
+                made = run_in_loopback(
+                    Choice(entry), size, sum(counts), root, in_place, counts=counts
+                )
+                assert made.right, (size, counts, root)
+
+
+@pytest.mark.parametrize("radix", [2, 3, 4])
+@pytest.mark.parametrize("size", [2, 3, 5, 8, 9])
+def test_bruck_alltoall_in_place_is_right_with_every_radix(size, radix):
+    choice = Choice(find("alltoall", "bruck"), {"radix": radix})
+    for count in (0, size, 4 * size):
+        assert run_in_loopback(choice, size, count, in_place=True).right
+
+
+def test_alltoall_in_place_by_pairs_needs_room_for_two_blocks_at_most():
+    # One block is copied to its place while the next one arrives.
+    choice = Choice(find("alltoall", "pairwise-replace"))
+    for size in SIZES[1:]:
+        for rank in range(size):
+            plan = bind(choice, rank, size, Message(8 * size, 8, in_place=True))
+            assert plan.scratch <= 2 * 8
 
 
 def table(*ranks):

@@ -51,7 +51,7 @@ def cell(samples=(), world=None, loop=None, **asked):
         "seed": 0,
         "collective": SimpleNamespace(name="allreduce"),
     }
-    candidate = Candidate("ring", "ring", {}, None)
+    candidate = Candidate("ring", "ring", {}, (), None)
     made = _Cell(
         SimpleNamespace(**request | asked),
         world or World(),

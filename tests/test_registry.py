@@ -3,7 +3,7 @@
 import pytest
 
 from hpccoll import registry, verify
-from hpccoll.collectives import COLLECTIVES, collective
+from hpccoll.collectives import COLLECTIVES
 from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.registry import Choice, Parameter, algorithm, catalogue, choose, find
 from hpccoll.schedule import Recv, Round, Send
@@ -99,7 +99,7 @@ def test_the_placement_is_no_parameter(enter):
     assert list(entry.parameters) == ["inside", "chunks"]
     (choice,) = choose("allreduce", "made-of-ring:inside=tree:chunks=2")
     assert [*choice.schedule(1, 4)] == [*choose("allreduce", "tree")[0].schedule(1, 4)]
-    labels = {case[0].label for case in verify.obligations(entry, [4])}
+    labels = {case[0].label for case in verify.obligations(entry, range(1, 9))}
     assert {"made-of-ring", "made-of-ring:inside=tree", "made-of-ring:chunks=2"} <= labels
 
 
@@ -328,7 +328,7 @@ def test_entry_has_a_summary_a_source_and_closed_forms(entry):
     verb = entry.summary.split()[0]
     assert verb[0].isupper()
     assert not verb.endswith("s") or verb.endswith("ss")
-    assert "doi:" in entry.source or "arXiv:" in entry.source
+    assert any(of in entry.source for of in ("doi:", "arXiv:", "Open MPI", "MPICH"))
     assert all((entry.rounds, entry.messages, entry.sent, entry.reduced))
     assert any(entry.supports(size) for size in range(2, 65))
 
@@ -372,13 +372,3 @@ def test_obligations_of_a_list_parameter_are_its_default_and_all_factorizations(
     entry = enter("allreduce", several).algorithm
     lists = {choice.values["factors"] for choice, _, _ in verify.obligations(entry, [4])}
     assert lists == {(2, 3), (4,), (2, 2)}
-
-
-@pytest.mark.parametrize("name", COLLECTIVES)
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_contract_names_every_block_before_and_after(name, size):
-    contract = collective(name)
-    for root in range(size if contract.rooted else 1):
-        for windows in (contract.held, contract.wanted):
-            named = {b for rank in range(size) for b in windows(rank, size, root, size)}
-            assert named == set(range(size))

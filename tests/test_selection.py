@@ -148,27 +148,29 @@ def test_open_mpis_choice_that_cant_be_shown_is_none(how, refuses, words):
 
 
 CONDITIONS = {
-    ("MPI_Allreduce", "ring"): lambda n, p, values: n < p,
-    ("MPI_Allreduce", "rabenseifner"): lambda n, p, values: (
-        n < max(2**k for k in range(8) if 2**k <= p)
-    ),
-    ("MPI_Reduce", "rabenseifner"): lambda n, p, values: (
-        n < max(2**k for k in range(8) if 2**k <= p)
-    ),
-    ("MPI_Allgather", "recursive_doubling"): lambda n, p, values: p not in (2, 4, 8, 16),
-    ("MPI_Allgather", "neighbor"): lambda n, p, values: p in range(1, 99, 2),
-    ("MPI_Bcast", "scatter_allgather"): lambda n, p, values: n < p,
-    ("MPI_Bcast", "split_binary_tree"): lambda n, p, values: n == 1,
+    ("MPI_Allreduce", "ring"): lambda n, p, ordered: n < p,
+    ("MPI_Allreduce", "rabenseifner"): lambda n, p, ordered: ordered or n < _power_of_two(p),
+    ("MPI_Reduce", "rabenseifner"): lambda n, p, ordered: ordered or n < _power_of_two(p),
+    ("MPI_Reduce_scatter_block", "recursive_halving"): lambda n, p, ordered: ordered,
+    ("MPI_Allgather", "recursive_doubling"): lambda n, p, ordered: p != _power_of_two(p),
+    ("MPI_Allgather", "neighbor"): lambda n, p, ordered: p % 2 == 1,
+    ("MPI_Bcast", "scatter_allgather"): lambda n, p, ordered: n < p,
+    ("MPI_Bcast", "split_binary_tree"): lambda n, p, ordered: n == 1,
 }
+
+
+def _power_of_two(p):
+    """Return the largest one that isn't above p."""
+    return max(2**k for k in range(8) if 2**k <= p)
 
 
 @pytest.mark.parametrize("key", CONDITIONS, ids=" ".join)
 def test_open_mpi_runs_something_else_where_its_code_says_so(key):
     library, _ = open_mpi()
     function, name = key
-    for count, size in product(range(1, 20), range(2, 17)):
-        said = library.otherwise(function, name, Case(Message(count, 4), size, {}))
-        assert bool(said) == CONDITIONS[key](count, size, {}), (count, size)
+    for count, size, ordered in product(range(1, 20), range(2, 17), (False, True)):
+        said = library.otherwise(function, name, Case(Message(count, 4, ordered=ordered), size, {}))
+        assert bool(said) == CONDITIONS[key](count, size, ordered), (count, size, ordered)
         assert said is None or f"runs {FALLBACKS[key].instead} instead where" in said
 
 
@@ -335,6 +337,7 @@ def asked(*choices, count=8, name="allreduce"):
         sizes=(4 * count,),
         dtype=SimpleNamespace(itemsize=4),
         collective=COLLECTIVES[name],
+        message=lambda size, root, ranks: Message(size // 4, 4, root),
     )
 
 

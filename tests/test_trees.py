@@ -116,17 +116,6 @@ def sent(edge):
     return [Send(edge.peer, block) for block in range(4)]
 
 
-def test_backwards_turns_every_message_round_and_the_rounds_about():
-    rounds = [list(trees.bine(rank, 8)) for rank in range(8)]
-    for rank, forth in enumerate(rounds):
-        back = list(trees.backwards(forth, rank))
-        assert len(back) == len(forth)
-        for there, here in zip(reversed(forth), back, strict=True):
-            for old, new in zip(there.actions, here.actions, strict=True):
-                assert (old.peer, old.blocks) == (new.peer, new.blocks)
-                assert type(new) is (Combine if isinstance(old, Send) else Send)
-
-
 @pytest.mark.parametrize("size", [2, 6, 8, 16, 22, 64])
 def test_bine_partners_are_nearer_than_binomial_ones(size):
     def distance(one, other):
@@ -135,7 +124,7 @@ def test_bine_partners_are_nearer_than_binomial_ones(size):
     bine = sum(
         distance(rank, action.peer)
         for rank in range(size)
-        for step in trees.bine(rank, size)
+        for step in trees.bine(rank, size, lambda _: 0)
         for action in step.actions
         if isinstance(action, Recv)
     )

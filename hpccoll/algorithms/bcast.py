@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from hpccoll.algorithms import allgather, circulant_blocks, double_tree, scatter, trees
+from hpccoll.algorithms import knomial as knomial_tree
 from hpccoll.combinators import Generator
 from hpccoll.registry import algorithm
 from hpccoll.schedule import Blocks, Ranges, Recv, Round, Rounds, Send, merge, ranges
-from hpccoll.shapes import ceil_log, even, power_of_two, subtree
+from hpccoll.shapes import even, power_of_two, subtree
 
 
 @algorithm("bcast", blocks=1, rounds="1*(p>1)", messages="p-1", sent="n*(p-1)")
@@ -27,21 +28,6 @@ def linear(rank: int, size: int) -> Rounds:
 # Trees of whole vectors
 
 
-def _descend(rank: int, size: int, radix: int) -> Rounds:
-    """Hand the vector down a k-nomial tree, to the farthest children first."""
-    for level in reversed(range(ceil_log(size, radix))):
-        distance = radix**level
-        digit = rank // distance % radix
-        if rank % distance:
-            continue
-        if digit:
-            yield Round(Recv(rank - digit * distance, 0))
-            continue
-        children = range(rank + distance, min(rank + radix * distance, size), distance)
-        if children:
-            yield Round(*(Send(child, 0) for child in children))
-
-
 @algorithm("bcast", blocks=1, rounds="L", sent="n*L")
 def binomial(rank: int, size: int) -> Rounds:
     """Double the number of ranks that have the vector every round.
@@ -50,7 +36,7 @@ def binomial(rank: int, size: int) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    return _descend(rank, size, 2)
+    return knomial_tree.down(rank, size, 2, lambda _: 0)
 
 
 @algorithm(
@@ -70,7 +56,7 @@ def knomial(rank: int, size: int, radix: int = 4) -> Rounds:
     ----------
     Wilkins et al., IEEE Cluster 2023, doi:10.1109/CLUSTER52292.2023.00013.
     """
-    return _descend(rank, size, radix)
+    return knomial_tree.down(rank, size, radix, lambda _: 0)
 
 
 @algorithm(
@@ -89,7 +75,7 @@ def bine(rank: int, size: int) -> Rounds:
     De Sensi, Pasqualoni, Piarulli, Bonato, Ba, Turisini, Domke, Hoefler, SC 2025,
     doi:10.1145/3712285.3759835.
     """
-    return trees.bine(rank, size)
+    return trees.bine(rank, size, lambda child: 0)
 
 
 # Pipelines of segments

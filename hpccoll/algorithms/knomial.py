@@ -1,13 +1,25 @@
 """Up a k-nomial tree and down again."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from hpccoll.combinators import reverse
 from hpccoll.registry import algorithm
-from hpccoll.schedule import RIGHT, Combine, Ranges, Recv, Round, Rounds, Send, embed, span
+from hpccoll.schedule import (
+    RIGHT,
+    Blocks,
+    Combine,
+    Message,
+    Recv,
+    Round,
+    Rounds,
+    Send,
+    embed,
+    span,
+)
 
 CHILDREN = "((k-1)*(Lk-1) + ceil(p/k**(Lk-1)) - 1)"
 """Children of the root, who has most."""
+LARGEST = "max(min(k**(Lk-1), p - k**(Lk-1)), k**(Lk-2))"
+"""Ranks of the largest subtree below the root."""
 
 
 def _levels(rank: int, size: int, radix: int) -> Iterator[tuple[int, int | None, range]]:
@@ -25,34 +37,59 @@ def _levels(rank: int, size: int, radix: int) -> Iterator[tuple[int, int | None,
         reach *= radix
 
 
-def _reduce(rank: int, size: int, radix: int) -> Rounds:
-    for _, parent, children in _levels(rank, size, radix):
-        if parent is not None:
-            yield Round(Send(parent, 0))
-        elif children:
-            yield Round(*(Combine(child, 0, RIGHT) for child in children))
+def up(
+    rank: int,
+    size: int,
+    radix: int,
+    blocks: Callable[[range], Blocks],
+    receive: Callable[[int, Blocks], Message] = Recv,
+) -> Rounds:
+    """Hand blocks up a k-nomial tree to rank 0, from the nearest children first.
 
-
-def _gather(rank: int, size: int, radix: int) -> Rounds:
+    Parameters
+    ----------
+    blocks
+        The ranks of a subtree → what its first rank hands up.
+    """
     for reach, parent, children in _levels(rank, size, radix):
         if parent is not None:
-            yield Round(Send(parent, range(rank, min(rank + reach, size))))
+            yield Round(Send(parent, blocks(_below(rank, reach, size))))
         elif children:
-            yield Round(*(Recv(c, range(c, min(c + reach, size))) for c in children))
+            yield Round(*(receive(c, blocks(_below(c, reach, size))) for c in children))
 
 
-def _complete(rank: int, size: int, radix: int) -> Rounds:
-    """Give every child what it hasn't gathered itself."""
+def down(rank: int, size: int, radix: int, blocks: Callable[[range], Blocks]) -> Rounds:
+    """Hand blocks down a k-nomial tree from rank 0, to the farthest children first.
 
-    def missing(child: int, reach: int) -> Ranges:
-        held = min(child + reach, size) - child
-        return span(child + held, size - held, size)
-
+    Parameters
+    ----------
+    blocks
+        The ranks of a subtree → what its first rank is handed.
+    """
     for reach, parent, children in reversed(list(_levels(rank, size, radix))):
         if parent is not None:
-            yield Round(Recv(parent, missing(rank, reach)))
+            yield Round(Recv(parent, blocks(_below(rank, reach, size))))
         elif children:
-            yield Round(*(Send(child, missing(child, reach)) for child in children))
+            yield Round(*(Send(c, blocks(_below(c, reach, size))) for c in children))
+
+
+def _below(rank: int, reach: int, size: int) -> range:
+    return range(rank, min(rank + reach, size))
+
+
+def gather(rank: int, size: int, radix: int) -> Rounds:
+    """Gather the own blocks of subtrees up the tree."""
+    return up(rank, size, radix, lambda subtree: subtree)
+
+
+def scatter(rank: int, size: int, radix: int) -> Rounds:
+    """Hand the own blocks of subtrees down the tree."""
+    return down(rank, size, radix, lambda subtree: subtree)
+
+
+def ascend(rank: int, size: int, radix: int) -> Rounds:
+    """Reduce one block up the tree to rank 0, in the order of the ranks."""
+    return up(rank, size, radix, lambda _: 0, lambda peer, vector: Combine(peer, vector, RIGHT))
 
 
 @algorithm(
@@ -73,8 +110,8 @@ def allreduce(rank: int, size: int, radix: int = 2) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    yield from _reduce(rank, size, radix)
-    yield from reverse(_reduce(rank, size, radix), Recv)
+    yield from ascend(rank, size, radix)
+    yield from down(rank, size, radix, lambda _: 0)
 
 
 @algorithm(
@@ -83,7 +120,7 @@ def allreduce(rank: int, size: int, radix: int = 2) -> Rounds:
     name="tree",
     rounds="2*Lk",
     messages=CHILDREN,
-    sent="n + n*(max(min(k**(Lk-1), p - k**(Lk-1)), k**(Lk-2)) - 1)/p if p>1 else 0",
+    sent=f"n + n*({LARGEST} - 1)/p if p>1 else 0",
     reduced=f"n*{CHILDREN}",
 )
 def reduce_scatter(rank: int, size: int, radix: int = 2) -> Rounds:
@@ -93,8 +130,8 @@ def reduce_scatter(rank: int, size: int, radix: int = 2) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    yield from embed(_reduce(rank, size, radix), windows=lambda _: range(size))
-    yield from reverse(_gather(rank, size, radix), Recv)
+    yield from embed(ascend(rank, size, radix), windows=lambda _: range(size))
+    yield from scatter(rank, size, radix)
 
 
 @algorithm(
@@ -113,5 +150,5 @@ def allgather(rank: int, size: int, radix: int = 2) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    yield from _gather(rank, size, radix)
-    yield from _complete(rank, size, radix)
+    yield from gather(rank, size, radix)
+    yield from down(rank, size, radix, lambda held: span(held.stop, size - len(held), size))

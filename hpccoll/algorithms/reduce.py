@@ -1,7 +1,8 @@
 """Reduce to root 0 (the registry rotates to other roots)."""
 
-from hpccoll.algorithms import bcast, circulant_blocks, double_tree, gather, reduce_scatter, trees
-from hpccoll.combinators import fold
+from hpccoll.algorithms import circulant_blocks, double_tree, gather, reduce_scatter, trees
+from hpccoll.algorithms.knomial import ascend
+from hpccoll.combinators import fold, reverse
 from hpccoll.registry import algorithm
 from hpccoll.schedule import RIGHT, Combine, Recv, Round, Rounds, Send, merge
 from hpccoll.shapes import even, power_of_two_below
@@ -34,7 +35,7 @@ def binomial(rank: int, size: int) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    return trees.backwards(bcast.binomial(rank, size), rank)
+    return ascend(rank, size, 2)
 
 
 @algorithm(
@@ -55,7 +56,7 @@ def knomial(rank: int, size: int, radix: int = 4) -> Rounds:
     ----------
     Wilkins et al., IEEE Cluster 2023, doi:10.1109/CLUSTER52292.2023.00013.
     """
-    return trees.backwards(bcast.knomial(rank, size, radix), rank)
+    return ascend(rank, size, radix)
 
 
 @algorithm(
@@ -76,7 +77,7 @@ def bine(rank: int, size: int) -> Rounds:
     De Sensi, Pasqualoni, Piarulli, Bonato, Ba, Turisini, Domke, Hoefler, SC 2025,
     doi:10.1145/3712285.3759835.
     """
-    return trees.backwards(bcast.bine(rank, size), rank)
+    return reverse(trees.bine(rank, size, lambda _: 0), Combine)
 
 
 # Pipelines of segments
@@ -199,7 +200,7 @@ def circulant(rank: int, size: int, segments: int = 3) -> Rounds:
     ----------
     Träff, arXiv:2407.18004.
     """
-    return trees.backwards(circulant_blocks.broadcast(rank, size, segments), rank)
+    return reverse(circulant_blocks.broadcast(rank, size, segments), Combine)
 
 
 # A reduce-scatter, then a gather

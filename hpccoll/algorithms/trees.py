@@ -4,7 +4,7 @@ A block crosses the edge to a rank `stride` clocks after the block before it. Bo
 know its first clock, so several trees, or both directions, can be merged.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -12,16 +12,18 @@ from itertools import pairwise
 from hpccoll.schedule import (
     LEFT,
     RIGHT,
-    Action,
+    Blocks,
     Combine,
     Message,
+    Ranges,
     Recv,
     Round,
     Rounds,
     Send,
     merge,
+    ranges,
 )
-from hpccoll.shapes import ceil_log, power_of_two_below
+from hpccoll.shapes import ceil_log, negabinary_partner, power_of_two_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +82,6 @@ def up(place: Place, blocks: Sequence[int]) -> Rounds:
 def up_and_down(place: Place, blocks: Sequence[int]) -> Rounds:
     """Reduce blocks to the root, and pass each to everybody as soon as it is complete."""
     return merge(up(place, blocks), down(place, blocks, at=place.last + 1))
-
-
-def backwards(rounds: Iterable[Round], rank: int) -> Rounds:
-    """Turn a broadcast into a reduction: in reverse, receive and reduce what was sent.
-
-    The operands keep the order of the ranks where each rank stands before those that got the
-    broadcast through it, and next to them, and names its receivers of a round in their order.
-    """
-
-    def turned(action: Action) -> Action:
-        if isinstance(action, Send):
-            side = LEFT if action.peer < rank else RIGHT
-            return Combine(action.peer, action.blocks, side, channel=action.channel)
-        assert isinstance(action, Recv)
-        return Send(action.peer, action.blocks, channel=action.channel)
-
-    for step in reversed(list(rounds)):
-        yield Round(*map(turned, step.actions))
 
 
 # Trees
@@ -162,35 +146,56 @@ def in_order(rank: int, size: int) -> Place:
     return Place(rank, parent, children, ceil_log(size) - 1)
 
 
-def bine(rank: int, size: int) -> Rounds:
-    """Pass one block down a tree in which holders …, 11, 5, 3, 1, 1 apart double their number."""
-    edges = _bine_edges(size)
-    if rank:
-        yield Round(Recv(edges[rank][0], 0))
-    for step in reversed(range(ceil_log(size))):
-        child = _bine_partner(rank, size, step)
-        if edges[child] == (rank, step):
-            yield Round(Send(child, 0))
+@dataclass(frozen=True, slots=True)
+class BineTree:
+    """A bine tree: holders are …, 11, 5, 3, 1, 1 ranks apart when they double their number.
 
+    Attributes
+    ----------
+    parent
+        By rank; the root's is itself.
+    children
+        By rank, in the order in which they are reached.
+    below
+        By rank, the ranks of the subtree that it leads.
+    """
 
-def _bine_partner(rank: int, size: int, step: int) -> int:
-    distance = 1
-    for _ in range(step):
-        distance = 1 - 2 * distance  # 1, -1, 3, -5, 11, …
-    return (rank - distance if rank % 2 else rank + distance) % size
+    parent: tuple[int, ...]
+    children: tuple[tuple[int, ...], ...]
+    below: tuple[Ranges, ...]
 
 
 @cache
-def _bine_edges(size: int) -> tuple[tuple[int, int], ...]:
-    """Return the parent of every rank and the step in which it receives, the last step being 0.
+def bine_tree(size: int) -> BineTree:
+    """Return the bine tree over an even number of ranks.
 
-    Memoised, since where the number of ranks isn't a power of two, who was reached before decides.
+    Memoised, since where their number isn't a power of two, who was reached before decides.
     """
-    edges = {0: (0, ceil_log(size))}
+    parent = {0: 0}
     for step in reversed(range(ceil_log(size))):
-        for holder in tuple(edges):
-            edges.setdefault(_bine_partner(holder, size, step), (holder, step))
-    return tuple(edges[rank] for rank in range(size))
+        for holder in tuple(parent):
+            parent.setdefault(negabinary_partner(holder, step, size), holder)
+    children: list[list[int]] = [[] for _ in range(size)]
+    subtrees = [{rank} for rank in range(size)]
+    reached = list(parent)
+    for rank in reached[1:]:
+        children[parent[rank]].append(rank)
+    for rank in reached[:0:-1]:  # a subtree is complete before it becomes a part of its parent's
+        subtrees[parent[rank]] |= subtrees[rank]
+    return BineTree(
+        tuple(parent[rank] for rank in range(size)),
+        tuple(map(tuple, children)),
+        tuple(ranges(tuple(sorted(subtree))) for subtree in subtrees),
+    )
+
+
+def bine(rank: int, size: int, blocks: Callable[[int], Blocks]) -> Rounds:
+    """Hand ``blocks(child)`` down a bine tree."""
+    tree = bine_tree(size)
+    if rank:
+        yield Round(Recv(tree.parent[rank], blocks(rank)))
+    for child in tree.children[rank]:
+        yield Round(Send(child, blocks(child)))
 
 
 # The in-order tree over nodes 1 to count, led by 0: the lowest set bit of a node is its height.

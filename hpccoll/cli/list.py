@@ -10,7 +10,9 @@ from hpccoll.cli import options
 @click.command("list")
 @click.argument("collective", required=False)
 @options.plugin
-@click.option("--markdown", is_flag=True, help="The table of the README.")
+@click.option(
+    "--markdown", is_flag=True, help="As a Markdown table; without COLLECTIVE only names."
+)
 @click.option(
     "--pages",
     type=click.Path(file_okay=False, path_type=Path),
@@ -37,7 +39,10 @@ def command(collective: str | None, markdown: bool, pages: Path | None, library:
     if pages is not None:
         _write(pages)
         return
-    click.echo(listing.markdown(collective) if markdown else listing.text(collective))
+    if markdown:
+        click.echo(listing.markdown(collective) if collective else listing.index())
+    else:
+        click.echo(listing.text(collective))
 
 
 def _write(directory: Path) -> None:

@@ -149,8 +149,6 @@ class LibraryCall:
     ----------
     spaces
         Input and output, one-dimensional contiguous arrays of one dtype.
-    op
-        Used instead of the operator's own.
     """
 
     engine = "library"
@@ -164,7 +162,6 @@ class LibraryCall:
         operator: Operator,
         comm: "MPI.Intracomm",
         datatype: "MPI.Datatype",
-        op: "MPI.Op | None" = None,
     ) -> None:
         from mpi4py import MPI
 
@@ -179,7 +176,7 @@ class LibraryCall:
         incoming: Any = [received, given.in_counts, given.in_offsets, datatype]
         if in_place == "send":
             outgoing = MPI.IN_PLACE
-        op, root = op or mpi_operator(operator), message.root
+        op, root = mpi_operator(operator), message.root
         calls: dict[str, Callable[[], None]] = {
             "MPI_Allreduce": lambda: comm.Allreduce(source, target, op),
             "MPI_Reduce": lambda: comm.Reduce(source, target, op, root),

@@ -132,8 +132,12 @@ def _fewer_than_ranks(case: Case) -> bool:
     return case.message.count < case.size
 
 
-def _fewer_than_power_of_two(case: Case) -> bool:
-    return case.message.count < 1 << case.size.bit_length() - 1
+def _few_or_ordered(case: Case) -> bool:
+    return case.message.ordered or case.message.count < 1 << case.size.bit_length() - 1
+
+
+def _ordered(case: Case) -> bool:
+    return case.message.ordered
 
 
 def _odd(case: Case) -> bool:
@@ -164,7 +168,10 @@ def _large(case: Case) -> bool:
 
 
 _FEW = "a vector has fewer elements than ranks"
-_FEW_POWER = "a vector has fewer elements than the largest power of two of the ranks"
+_FEW_OR_ORDERED = (
+    "a vector has fewer elements than the largest power of two of the ranks, or the operator isn't "
+    "commutative"
+)
 
 FALLBACKS = {
     ("MPI_Allreduce", "ring"): Fallback("recursive_doubling", _fewer_than_ranks, _FEW),
@@ -174,10 +181,11 @@ FALLBACKS = {
         "a vector has less than a segment per rank; "
         "give one: library:segmented_ring:segmentsize=BYTES",
     ),
-    ("MPI_Allreduce", "rabenseifner"): Fallback(
-        "basic_linear", _fewer_than_power_of_two, _FEW_POWER
+    ("MPI_Allreduce", "rabenseifner"): Fallback("basic_linear", _few_or_ordered, _FEW_OR_ORDERED),
+    ("MPI_Reduce", "rabenseifner"): Fallback("linear", _few_or_ordered, _FEW_OR_ORDERED),
+    ("MPI_Reduce_scatter_block", "recursive_halving"): Fallback(
+        "basic_linear", _ordered, "the operator isn't commutative"
     ),
-    ("MPI_Reduce", "rabenseifner"): Fallback("linear", _fewer_than_power_of_two, _FEW_POWER),
     ("MPI_Allgather", "recursive_doubling"): Fallback(
         "bruck", _no_power_of_two, "the number of ranks is no power of two"
     ),
@@ -192,7 +200,7 @@ FALLBACKS = {
         "basic_linear", _large, "a vector has more than 2**31 - 1 elements"
     ),
 }
-"""Where version 5.0 silently runs something else, for operators that commute.
+"""Where version 5.0 silently runs something else.
 
-hpccoll has no others. These conditions stand in the library's code, and can't be asked for.
+These conditions stand in the library's code, and can't be asked for.
 """

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hpccoll.buffers import allocate
-from hpccoll.collectives import COLLECTIVES
+from hpccoll.collectives import COLLECTIVES, Collective
 from hpccoll.datatypes import OPERATORS
 from hpccoll.engines.library import LibraryCall
 from hpccoll.errors import EngineError, UnsupportedError
@@ -17,12 +17,21 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 
+_PLAIN = OPERATORS["sum"], np.dtype(np.int32)
+_ORDERED = OPERATORS["matmul2x2"], np.dtype(np.uint64)
+
+
+def of_function(function: str) -> Collective:
+    """Return the collective for which hpccoll calls an MPI function."""
+    return next(each for each in COLLECTIVES.values() if function in each.baseline)
+
+
 class Probe:
     """A call of an MPI function with few elements."""
 
     def __init__(self, function: str, loop: Loop) -> None:
         self._function, self._loop = function, loop
-        self._collective = next(c for c in COLLECTIVES.values() if function in c.baseline)
+        self._collective = of_function(function)
 
     @property
     def size(self) -> int:
@@ -40,7 +49,7 @@ class Probe:
         comm = self._loop.world.comm
         if number is None:
             return comm.Dup()
-        return comm.Split(0 if comm.rank < number else MPI.UNDEFINED)
+        return MPI.Intracomm(comm.Split(0 if comm.rank < number else MPI.UNDEFINED))
 
     def refused(self, comm: "MPI.Intracomm", during: Settings = (), ordered: bool = False) -> bool:
         """Make the call, tell whether it failed on all ranks of `comm`, and free that.
@@ -50,8 +59,7 @@ class Probe:
         during
             What is set for the call, and for nothing else that hpccoll or MPI does.
         ordered
-            Reduce with an operator that doesn't commute. Where it isn't refused, the result is no
-            one's concern.
+            Reduce with an operator that isn't commutative.
 
         Raises
         ------
@@ -60,27 +68,23 @@ class Probe:
         """
         from mpi4py import MPI
 
-        op = MPI.Op.Create(lambda *_: None, commute=False) if ordered else None
-        failed = None if comm == MPI.COMM_NULL else self._failed(comm, during, op)
+        failed = None if comm == MPI.COMM_NULL else self._failed(comm, during, ordered)
         everyone = {f for f in self._loop.world.comm.allgather(failed) if f is not None}
         if comm != MPI.COMM_NULL:
             comm.Free()
-        if op is not None:
-            op.Free()
         if len(everyone) > 1:
             raise UnsupportedError("a trial call failed on some ranks only")
         return True in everyone
 
-    def _failed(self, comm: "MPI.Intracomm", during: Settings, op: "MPI.Op | None") -> bool:
-        from mpi4py import MPI
-
+    def _failed(self, comm: "MPI.Intracomm", during: Settings, ordered: bool) -> bool:
+        operator, dtype = _ORDERED if ordered else _PLAIN
+        datatype = self._loop.world.datatype(dtype)
+        assert datatype is not None
         even = self._function == self._collective.baseline[0]
-        message = Message(2 * comm.size + (not even), itemsize=4)
+        message = Message(2 * comm.size + (not even), dtype.itemsize, ordered=ordered)
         place = layout(self._collective, comm.rank, comm.size, message)
-        spaces = allocate(place, 0, np.dtype(np.int32))
-        call = LibraryCall(
-            *(self._collective, message, place, spaces, OPERATORS["sum"], comm, MPI.INT, op)
-        )
+        spaces = allocate(place, 0, dtype)
+        call = LibraryCall(self._collective, message, place, spaces, operator, comm, datatype)
         self._loop.watchdog.label = f"a trial call of {call.function}"
         try:
             with held(during):

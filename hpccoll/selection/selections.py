@@ -15,7 +15,7 @@ from hpccoll.sampling import Loop
 from hpccoll.selection.family import Case, Family
 from hpccoll.selection.mpich import Mpich
 from hpccoll.selection.open_mpi import OpenMpi
-from hpccoll.selection.probe import Probe
+from hpccoll.selection.probe import Probe, of_function
 from hpccoll.selection.tool_interface import Settings, ToolInterface, held
 
 if TYPE_CHECKING:
@@ -236,11 +236,11 @@ def _selection(
         pass  # what the library won't set ends here
     with held(before):
         comm = loop.world.comm.Dup()
+    moves_data = of_function(function).moves_data
     values = {key: variable.read() for key, variable in known.items() if variable.kind is not None}
 
     def otherwise(message: Message) -> str | None:
-        # A barrier's message is empty by nature.
-        if not message.count and function != "MPI_Barrier":
+        if not message.count and moves_data:
             return "without elements the library runs no algorithm"
         case = Case(message, loop.world.size, values | choice.parameters)
         return family.otherwise(function, choice.name, case)

@@ -18,7 +18,7 @@ from hpccoll.errors import EngineError
 from hpccoll.launch import detect
 from hpccoll.layout import Message, layout
 from hpccoll.sampling import Loop
-from hpccoll.selection.selections import Selection, select
+from hpccoll.selection.selections import Selection, function_of, select
 from hpccoll.selection.tool_interface import ToolInterface
 from hpccoll.watchdog import Watchdog
 from hpccoll.world import World, start
@@ -82,7 +82,7 @@ def main() -> None:
     found = []
     counts = sorted({1, 2, world.size - 1, world.size, 8 * world.size, 8 * world.size + 1})
     with Watchdog(30, world.rank) as watchdog:
-        for name in COLLECTIVES:
+        for name in (name for name, of in COLLECTIVES.items() if of.moves_data):
             names = ["all", *MORE.get(name, ())]
             asked = request.build(
                 name,
@@ -94,7 +94,7 @@ def main() -> None:
             for count in counts:
                 message = Message(count, 4)
                 for function, selections in made.selected.items():
-                    if asked.collective.baseline[count % world.size > 0] != function:
+                    if function_of(asked.collective, message, world.size) != function:
                         continue
                     _, reasons = made.of(function, message)
                     for selection in selections:
