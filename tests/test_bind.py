@@ -18,7 +18,7 @@ from hpccoll.schedule import DATA, LEFT, RIGHT, Combine, Recv, Round, Send, rang
 from hpccoll.schedule import Copy as CopyBlocks
 from hpccoll.schedule import Reduce as ReduceBlocks
 
-SIZES = [*range(1, 10), 16, 17]
+SIZES = [*range(1, 9)]
 FEW = [1, 2, 5, 8]
 
 
@@ -28,22 +28,20 @@ def only(text, of="allreduce"):
 
 
 def roots(entry, size):
-    return sorted({0, 1, size - 1} & set(range(size))) if entry.collective.rooted else [0]
+    return sorted({0, size - 1}) if entry.collective.rooted else [0]
 
 
 def counts(size):
-    return sorted({0, 1, size - 1, size, 3 * size + 1, 1000})
+    return sorted({0, 1, size - 1, 3 * size + 1})
 
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
 def test_plans_give_the_defined_result(entry, in_place, call):
     for size in filter(entry.supports, SIZES):
-        uneven = [size - 1, 3 * size + 1]
-        # Many ranks with the defaults only.
-        for choice in verify.variants(entry, size) if size < 10 else [Choice(entry)]:
-            varied = choice.label != entry.name or size > 9
-            for root in roots(entry, size):
-                for asked in uneven if varied else counts(size):
+        for choice in verify.variants(entry, size):
+            varied = choice.label != entry.name
+            for root in roots(entry, size)[-1:] if varied else roots(entry, size):
+                for asked in [3 * size + 1] if varied else counts(size):
                     count = definitions.allowed(entry.collective.name, asked, size, in_place)
                     found = call(choice, size, count, root, in_place)
                     assert found.right, (choice.label, size, root, count)

@@ -14,13 +14,14 @@ from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region
 from hpccoll.plan import Copy, PostRecv, PostSend, Wait
 from hpccoll.registry import Choice, find
 
-SIZES = (*range(1, 10), 12, 16, 17, 31, 33, 64)
+MANY = (9, 12, 16, 17, 33, 64)
+"""Numbers of ranks beyond those of the binder's own tests."""
 FEW = (1, 2, 3, 4, 5, 8, 9)
 
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
 def test_every_algorithm_gives_the_defined_result_on_up_to_64_ranks(entry, in_place):
-    for size in filter(entry.supports, SIZES):
+    for size in filter(entry.supports, MANY[:4] if in_place else MANY):
         root = size // 2 if entry.collective.rooted else 0
         count = definitions.allowed(entry.collective.name, 2 * size + 1, size, in_place)
         assert run_in_loopback(Choice(entry), size, count, root, in_place).right, size
@@ -60,7 +61,7 @@ def test_bruck_alltoall_in_place_is_right_with_every_radix(size, radix):
 def test_alltoall_in_place_by_pairs_needs_room_for_two_blocks_at_most():
     # One block is copied to its place while the next one arrives.
     choice = Choice(find("alltoall", "pairwise-replace"))
-    for size in SIZES[1:]:
+    for size in (2, 3, 5, 8, 17):
         for rank in range(size):
             plan = bind(choice, rank, size, Message(8 * size, 8, in_place=True))
             assert plan.scratch <= 2 * 8
