@@ -1,11 +1,27 @@
 """Schedules made of schedules."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from math import lcm
+from typing import Protocol
 
 from hpccoll.schedule import RIGHT, Blocks, Combine, Recv, Round, Rounds, Send, embed
 from hpccoll.shapes import Folding
 
 Generator = Callable[[int, int], Rounds]
+Names = range | tuple[int, ...]
+
+FINER = 16
+"""How much finer than its parts' own grids the grid of a composed schedule is, at most."""
+
+
+class Schedule(Protocol):
+    """A schedule for any number of ranks, such as `hpccoll.registry.Choice`."""
+
+    def grid(self, size: int, /) -> int:
+        """Return the number of blocks that it names."""
+
+    def schedule(self, rank: int, size: int, /) -> Rounds:
+        """Return the rounds of one rank."""
 
 
 def fold(
@@ -109,3 +125,40 @@ def forward(generate: Generator, root: int, grid: int) -> Generator:
             yield Round(Recv(0, range(grid)))
 
     return forwarded
+
+
+def sparing(owner: int, rank: int, rounds: Rounds) -> Rounds:
+    """Leave out of a schedule of plain messages those to a rank that has everything already."""
+    for step in rounds:
+        kept = (a for a in step.actions if (a.peer if isinstance(a, Send) else rank) != owner)
+        yield Round(*kept, at=step.at)
+
+
+def among(members: Sequence[int], rank: int, part: Schedule, shares: Sequence[Names]) -> Rounds:
+    """Run a schedule among some of the ranks; the others do nothing.
+
+    Parameters
+    ----------
+    members
+        The ranks that take part, in the order in which `part` numbers them.
+    shares
+        What each natural block of `part` stands for: names of the larger schedule, or none. Blocks
+        that `part` cuts into pieces cut these names as evenly.
+    """
+    if rank not in members:
+        return
+    pieces = part.grid(len(members)) // len(shares)
+
+    def blocks(block: int) -> Blocks:
+        share, piece = shares[block // pieces], block % pieces
+        return share[len(share) * piece // pieces : len(share) * (piece + 1) // pieces]
+
+    yield from embed(part.schedule(members.index(rank), len(members)), ranks=members, blocks=blocks)
+
+
+def refined(*grids: int) -> int:
+    """Return a grid that contains the borders of all `grids`, if that isn't too fine.
+
+    Else it contains those of the largest, and the pieces of the others are nearly equal.
+    """
+    return min(lcm(*grids), FINER * max(grids))

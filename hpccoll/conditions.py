@@ -23,6 +23,8 @@ class Conditions:
         What the loop takes for an empty plan, and for one call of the library, an MPI_Iprobe.
     unbound
         Ranks that may use more than one core.
+    placement
+        Of those algorithms that ask for it, in words; empty where none does.
     """
 
     engine: str
@@ -38,6 +40,7 @@ class Conditions:
     library: float
     unbound: int
     ranks: int
+    placement: str = ""
 
     @classmethod
     def measured(cls, request: Request, world: World, loop: Loop, without: str) -> "Conditions":
@@ -57,6 +60,7 @@ class Conditions:
             library=loop.overhead(loop.probe()),
             unbound=sum(len(cores) > 1 for cores in world.cores),
             ranks=world.size,
+            placement=_placement(request, world),
         )
 
     def notes(self) -> list[str]:
@@ -78,6 +82,8 @@ class Conditions:
         lines.append(f"begin  {begin}")
         lines.append(f"       {self._buffers()}")
         lines.append(f"       {self._overhead()}")
+        if self.placement:
+            lines.append(f"nodes  {self.placement}")
         if self.unbound:
             lines.append(f"note   {self.unbound} of {self.ranks} ranks aren't bound to a core")
         return lines
@@ -115,6 +121,18 @@ class Conditions:
             },
             "unbound_ranks": self.unbound,
         }
+
+
+def _placement(request: Request, world: World) -> str:
+    """Say which algorithms ask for the nodes of the ranks, and what they are told."""
+    choices, _ = request.supported(world.size)
+    names = dict.fromkeys(choice.algorithm.name for choice in choices if choice.algorithm.placed)
+    if not names or request.placement is None:
+        return ""
+    said = f"{', '.join(names)}: {request.placement}"
+    if request.placement == world.placement:
+        return said
+    return f"{said}\n       as --nodes {request.nodes} says; really {world.placement}"
 
 
 def _scaled(seconds: float | None) -> float | None:

@@ -3,8 +3,9 @@
 The letters are p (ranks), n (bytes of the full vector), k (the radix: 2 if the algorithm has none,
 and never above p), l = ⌊log_k p⌋, P = k^l, e = p - P (ranks that a fold leaves out),
 E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉, D (digits other than 0 of the numbers below p in
-base k) and S (segments). A parameter also stands for itself under its own name; an empty list is
-the prime factors of p. Results are exact (`fractions.Fraction`).
+base k) and S (segments); for algorithms on nodes N (nodes), q (ranks of each), LN = ⌈log2 N⌉ and
+Lq = ⌈log2 q⌉. A parameter also stands for itself under its own name; an empty list is the prime
+factors of p. Results are exact (`fractions.Fraction`).
 
 A closed form of the time, in seconds, also knows the machine: `ALPHA`, `OVERHEAD` and `BETA`. It
 says which value of a parameter suits a message; nothing that is measured depends on it being right.
@@ -20,7 +21,8 @@ from hpccoll.shapes import ceil_log, nonzero_digits, power_below, prime_factors,
 LETTERS = (
     "p ranks, n bytes of the full vector, k radix (2 where there is none; at most p), "
     "l = ⌊log_k p⌋, P = k^l, e = p-P, E = ⌈log_k(e/(k-1))⌉, L = ⌈log2 p⌉, Lk = ⌈log_k p⌉, "
-    "D digits other than 0 of the numbers below p in base k, S segments"
+    "D digits other than 0 of the numbers below p in base k, S segments, N nodes, "
+    "q ranks of each, LN = ⌈log2 N⌉, Lq = ⌈log2 q⌉"
 )
 """What the letters of closed forms mean, in one sentence."""
 
@@ -42,9 +44,15 @@ CANDIDATES: Mapping[str, tuple[int, ...]] = {
 
 
 def evaluate(
-    form: str, p: int, n: int = 0, parameters: Mapping[str, object] | None = None
+    form: str,
+    p: int,
+    n: int = 0,
+    parameters: Mapping[str, object] | None = None,
+    nodes: int = 1,
 ) -> Fraction:
     """Return the value of a closed form for `p` ranks and a vector of `n` bytes.
+
+    All `nodes` have equally many ranks.
 
     >>> evaluate("2*n*(p-1)/p", p=3, n=6)
     Fraction(8, 1)
@@ -63,6 +71,10 @@ def evaluate(
         "S": int(str(given.get("segments", 1))),
         "k": Fraction(radix),
         "Lk": ceil_log(p, radix),
+        "N": Fraction(nodes),
+        "q": Fraction(p, nodes),
+        "LN": ceil_log(nodes),
+        "Lq": ceil_log(p // nodes),
         "D": nonzero_digits(p, radix),
         "log2": lambda size: ceil_log(int(size)),
         "log": lambda size, base: ceil_log(int(size), int(base)),

@@ -45,6 +45,8 @@ def _heading(trace: Trace, width: int) -> Iterator[str]:
     ranks = f"{trace.size} ranks" if trace.size > 1 else "1 rank"
     where = f", root {trace.root}" if entry.collective.rooted else ""
     yield f"{entry.collective.name} {trace.choice.label}, {ranks}{where}"
+    if entry.placed:
+        yield f"on {trace.choice.placement(trace.size)}"
     for paragraph in (entry.summary, entry.source):
         yield from wrap(paragraph, width)
     yield from ("", *_costs(trace, width), "", _blocks(trace))
@@ -55,10 +57,11 @@ def _heading(trace: Trace, width: int) -> Iterator[str]:
 
 
 def _costs(trace: Trace, width: int) -> Iterator[str]:
-    table = costs(trace.choice, trace.size)
+    table = costs(trace.choice, trace.size, trace.counts)
     for cost in table:
         unit = " n" if cost.of_n else "  "
-        yield f"  {cost.value!s:>5}{unit}  {cost.what:<31}  = {cost.form}"
+        form = f"= {cost.form}" if cost.form else "(counted)"
+        yield f"  {cost.value!s:>5}{unit}  {cost.what:<31}  {form}"
     explained = letters(" ".join(cost.form for cost in table), trace.choice, trace.size)
     yield from wrap(explained, width, initial_indent="  ", subsequent_indent="  ")
     choice, entry = trace.choice, trace.choice.algorithm

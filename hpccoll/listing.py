@@ -7,10 +7,12 @@ from fractions import Fraction
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.cost import LETTERS, MODEL, evaluate
 from hpccoll.registry import Algorithm, Choice, catalogue, format_value
+from hpccoll.symbolic import Counts
 
 LEGEND = (
     f"{LETTERS}. rounds: steps on the critical path; sent, reduced: bytes, of the rank with most. "
-    f"=N: where it isn't given, the model chooses it for the least time; it assumes {MODEL}."
+    f"=N: where it isn't given, the model chooses it for the least time; it assumes {MODEL}. "
+    "With LN and Lq: made of the parts shown, on nodes of equally many ranks."
 )
 
 
@@ -52,10 +54,12 @@ def requirements(algorithm: Algorithm) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One closed form of an algorithm and its value.
+    """One cost of an algorithm: its value and the closed form of it.
 
     Attributes
     ----------
+    form
+        Empty where it doesn't hold (see `Choice.as_declared`), and the value was counted.
     value
         A number, or if `of_n` a share of n.
     """
@@ -66,21 +70,26 @@ class Cost:
     of_n: bool
 
 
-def costs(choice: Choice, size: int) -> tuple[Cost, ...]:
-    """Return what a choice costs on `size` ranks: rounds, messages, bytes sent and reduced."""
-    entry, length = choice.algorithm, choice.vector(size)
+def costs(choice: Choice, size: int, counts: Counts | None = None) -> tuple[Cost, ...]:
+    """Return what a choice costs on `size` ranks: rounds, messages, bytes sent and reduced.
+
+    Without `counts`, of an execution, its closed forms must hold.
+    """
+    entry, length, nodes = choice.algorithm, choice.vector(size), choice.placement(size).count
     table = (
-        ("rounds on the critical path", entry.rounds, False),
-        ("messages sent per rank, at most", entry.messages, False),
-        ("bytes sent per rank, at most", entry.sent, True),
-        ("bytes reduced per rank, at most", entry.reduced, True),
+        ("rounds on the critical path", entry.rounds, "steps", False),
+        ("messages sent per rank, at most", entry.messages, "messages", False),
+        ("bytes sent per rank, at most", entry.sent, "sent", True),
+        ("bytes reduced per rank, at most", entry.reduced, "reduced", True),
     )
-    return tuple(
-        Cost(
-            what, form, evaluate(form, size, length, choice.values) / (length if of_n else 1), of_n
-        )
-        for what, form, of_n in table
-    )
+    found = []
+    for what, form, name, of_n in table:
+        if counts is None or choice.as_declared(size):
+            value = evaluate(form, size, length, choice.values, nodes)
+        else:
+            form, value = "", Fraction(getattr(counts, name))
+        found.append(Cost(what, form, value / (length if of_n else 1), of_n))
+    return tuple(found)
 
 
 def letters(forms: str, choice: Choice, size: int) -> str:
@@ -91,7 +100,8 @@ def letters(forms: str, choice: Choice, size: int) -> str:
         letter = clause.split()[0]
         if letter in used:
             used |= set(re.findall(r"[A-Za-z]\w*", clause))
-            value = evaluate(letter, size, 0, choice.values)
+            nodes = choice.placement(size).count
+            value = evaluate(letter, size, 0, choice.values, nodes)
             clauses.insert(0, clause if letter in "pn" else f"{clause} = {value}")
     return ", ".join(clauses)
 

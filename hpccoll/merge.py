@@ -21,7 +21,10 @@ from hpccoll.stats import FASTER, LEVEL, SAME, SLOWER, compare, median
 
 MERGED_SCHEMA = 1
 
-SETTINGS = ("counts", "sync", "arrival", "touch", "cold", "accumulate", "segment", "window")
+SETTINGS = (
+    *("counts", "sync", "arrival", "touch", "cold", "accumulate", "segment", "window"),
+    "placement",
+)
 """How blocks were cut, and how was measured: fields that may be absent."""
 
 QUESTION = ("collective", "ranks", "nodes", "dtype", "op", "in_place", *SETTINGS)

@@ -22,7 +22,7 @@ from hpccoll.errors import UsageError
 from hpccoll.findings import findings
 from hpccoll.layout import Message
 from hpccoll.merge import MESSAGE, QUESTION, SETTINGS, Launch, Merged, key, relation
-from hpccoll.registry import LIBRARY, Choice, find, format_value
+from hpccoll.registry import LIBRARY, choose, spelled
 from hpccoll.results import Record
 from hpccoll.stats import SAME, Summary, summarize
 from hpccoll.table import WINNER, sections
@@ -145,16 +145,15 @@ def _against(entry: Merged) -> str:
 
 def _label(entry: Merged) -> str:
     """Return the spelling that was asked for, defaults left out if they are known."""
-    name = str(entry.cell["algorithm"])
-    values = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in entry.cell["parameters"].items()
-        if key not in _chosen(entry)
-    }
+    text = str(entry.cell["algorithm"]) + "".join(
+        spelled(name, tuple(value) if isinstance(value, list) else value)
+        for name, value in entry.cell["parameters"].items()
+        if name not in _chosen(entry)
+    )
     try:
-        return Choice(find(entry.cell["collective"], name), values).label
-    except (UsageError, KeyError):  # the library, and what another version knew
-        return name + "".join(f":{key}={format_value(value)}" for key, value in values.items())
+        return choose(entry.cell["collective"], text)[0].label
+    except UsageError:  # the library, and what another version knew
+        return text
 
 
 def _chosen(entry: Merged) -> list[str]:

@@ -88,7 +88,8 @@ def _algorithm(entry: Algorithm) -> Iterator[str]:
     yield from (f"### {entry.name}", "", entry.summary, *_description(entry), "")
     yield from _facts(entry)
     yield ""
-    yield from (f"| cost | closed form | {size} ranks |", "| --- | --- | --- |")
+    nodes = f" on {Choice(entry).placement(size)}" if entry.placed else ""
+    yield from (f"| cost | closed form | {size} ranks{nodes} |", "| --- | --- | --- |")
     for cost in costs(Choice(entry), size):
         unit = " n" if cost.of_n else ""
         yield f"| {cost.what} | `{cost.form}` | {cost.value}{unit} |"

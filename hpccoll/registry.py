@@ -3,29 +3,35 @@
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from hpccoll.collectives import COLLECTIVES, Collective, collective
 from hpccoll.combinators import forward, rotate
 from hpccoll.cost import CANDIDATES, fastest
 from hpccoll.errors import UnsupportedError, UsageError, unknown
+from hpccoll.placement import Placement, even
 from hpccoll.schedule import Rounds
 from hpccoll.shapes import Requirement
 
-Value = int | tuple[int, ...]
+Value: TypeAlias = "int | tuple[int, ...] | Choice"
 Generator = TypeVar("Generator", bound=Callable[..., Rounds])
 Result = TypeVar("Result")
 
 LIBRARY = "library"
 """The name under which the MPI library's own collective is chosen."""
+ACROSS = "across"
+"""The part that runs across nodes, of an algorithm that is made of others; others run on each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A tunable of an algorithm: a keyword of its generator with a default."""
+    """A tunable of an algorithm: a keyword of its generator with a default.
+
+    Where the default is a `Choice`, the algorithm is made of others and this names one of them.
+    """
 
     name: str
     default: Value
@@ -39,13 +45,15 @@ class Parameter:
         UsageError
             It has the wrong shape or is too small.
         """
-        if isinstance(self.default, tuple) and not isinstance(value, tuple):
+        if isinstance(self.default, tuple) and isinstance(value, int):
             value = (value,)
         self.check(value)
         return value
 
     def check(self, value: Value) -> None:
         """Raise `UsageError` if `value` has the wrong shape or is too small."""
+        if isinstance(value, Choice):
+            return
         if isinstance(value, tuple) != isinstance(self.default, tuple):
             shape = "a list such as 3x4" if isinstance(self.default, tuple) else "one number"
             raise UsageError(f"{self.name} takes {shape}, got {format_value(value)}")
@@ -74,6 +82,11 @@ class Algorithm:
         Both ends of every message have the same clock, so that the schedule can be merged.
     same_bits
         Of a reduction whose result every rank gets: all get the same bits.
+    placed
+        The generator also takes ``nodes``, the `Placement` of the ranks. Its closed forms are those
+        of the default parts where all nodes have equally many ranks.
+    pieces
+        ``(nodes, **parameters)`` → names that a natural block consists of, if not ``segments``.
     chosen
         Parameters that, where they aren't given, get the values for which `time` is least.
     time
@@ -95,9 +108,21 @@ class Algorithm:
     commutative: bool = False
     clocked: bool = False
     same_bits: bool = True
+    placed: bool = False
+    pieces: Callable[..., int] | None = None
     aliases: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     time: str = ""
+
+    @property
+    def made_of(self) -> dict[str, str]:
+        """Return the parameters that name other algorithms, and of which collective."""
+        parts = {p.name: p.default for p in self.parameters.values()}
+        return {
+            name: part.algorithm.collective.name
+            for name, part in parts.items()
+            if isinstance(part, Choice)
+        }
 
     def supports(self, size: int, values: Mapping[str, Value] | None = None) -> bool:
         """Tell whether the algorithm is defined for `size` ranks (other `values` than default)."""
@@ -118,18 +143,28 @@ class Algorithm:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An algorithm with values for its parameters."""
+    """An algorithm with values for its parameters.
+
+    Attributes
+    ----------
+    nodes
+        The placement of the ranks, for an algorithm that asks for it. Default: the two halves of
+        the ranks are two nodes.
+    """
 
     algorithm: Algorithm
     parameters: Mapping[str, Value] = field(default_factory=dict)
+    nodes: Placement | None = None
 
     @property
     def label(self) -> str:
         """Return the spelling that chooses this, defaults left out: ``ring:segments=4``."""
+        defaults = self.algorithm.parameters
         return self.algorithm.name + "".join(
             spelled(name, value)
             for name, value in sorted(self.parameters.items())
-            if name in self.algorithm.chosen or value != self.algorithm.parameters[name].default
+            if name in self.algorithm.chosen
+            or format_value(value) != format_value(defaults[name].default)
         )
 
     def resolved(self, size: int, n: int) -> "Choice":
@@ -139,10 +174,14 @@ class Choice:
         """
         entry = self.algorithm
         free = [name for name in entry.chosen if name not in self.parameters]
-        if not free:
-            return self
-        chosen = fastest(entry.time, size, n, free, self.values)
-        return Choice(entry, {**self.parameters, **chosen})
+        chosen: dict[str, Value] = {}
+        if free:
+            chosen |= fastest(entry.time, size, n, free, self.values)
+        for name, part in self.parts.items():
+            resolved = part.resolved(max(self._ranks(name, size)), n)
+            if resolved is not part:
+                chosen[name] = resolved
+        return replace(self, parameters={**self.parameters, **chosen}) if chosen else self
 
     def blocks(self, size: int) -> int:
         """Return the number of natural blocks on `size` ranks."""
@@ -150,9 +189,11 @@ class Choice:
 
     def grid(self, size: int) -> int:
         """Return the number of blocks that the schedule names on `size` ranks."""
-        segments = self.values.get("segments", 1)
-        assert isinstance(segments, int)
-        return self.blocks(size) * segments
+        pieces = self.values.get("segments", 1)
+        if self.algorithm.pieces:
+            pieces = self.algorithm.pieces(self.placement(size), **self.values)
+        assert isinstance(pieces, int)
+        return self.blocks(size) * pieces
 
     def vector(self, size: int) -> int:
         """Return the number of blocks of one rank's vector, whose bytes are the size."""
@@ -164,6 +205,39 @@ class Choice:
         return {p.name: p.default for p in self.algorithm.parameters.values()} | dict(
             self.parameters
         )
+
+    @property
+    def parts(self) -> "dict[str, Choice]":
+        """Return the algorithms that this one is made of, by their parameters."""
+        return {name: part for name, part in self.values.items() if isinstance(part, Choice)}
+
+    @property
+    def same_bits(self) -> bool:
+        """Tell whether all ranks that get a reduced block get the same bits."""
+        return self.algorithm.same_bits and all(part.same_bits for part in self.parts.values())
+
+    def on(self, nodes: Placement) -> "Choice":
+        """Return the same for ranks that are placed so."""
+        return replace(self, nodes=nodes) if self.algorithm.placed else self
+
+    def placement(self, size: int) -> Placement:
+        """Return the placement of the ranks."""
+        nodes = self.nodes or even(size, min(2, size))
+        if nodes.size != size:
+            raise UsageError(f"{nodes.size} ranks were placed on nodes, but there are {size}")
+        return nodes
+
+    def _ranks(self, part: str, size: int) -> list[int]:
+        """Return the numbers of ranks among which a part runs."""
+        nodes = self.placement(size)
+        return [nodes.count] if part == ACROSS else sorted(nodes.sizes)
+
+    def as_declared(self, size: int) -> bool:
+        """Tell whether the closed forms hold (see `Algorithm.placed`)."""
+        if not self.algorithm.placed:
+            return True
+        default = self.label == self.algorithm.name
+        return default and len(self.placement(size).sizes) == 1
 
     def schedule(self, rank: int, size: int, root: int = 0, ordered: bool = False) -> Rounds:
         """Return the rounds of `rank`.
@@ -180,11 +254,14 @@ class Choice:
             The algorithm isn't defined for `size` ranks.
         """
         self.check(size)
+        collective = self.algorithm.collective
+        given: dict[str, Value | Placement] = {**self.values}
+        if self.algorithm.placed:
+            given["nodes"] = self.placement(size).rotated(root if collective.rooted else 0)
 
         def generate(rank: int, size: int) -> Rounds:
-            return self.algorithm.generate(rank, size, **self.values)
+            return self.algorithm.generate(rank, size, **given)
 
-        collective = self.algorithm.collective
         if not (collective.rooted and root):
             return generate(rank, size)
         if ordered and collective.reduces:
@@ -193,11 +270,13 @@ class Choice:
 
     def supports(self, size: int) -> bool:
         """Tell whether the algorithm with these parameters is defined for `size` ranks."""
-        return self.algorithm.supports(size, self.parameters)
+        return self.algorithm.supports(size, self.parameters) and not any(self._unmet(size))
 
     def check(self, size: int) -> None:
         """Raise `UnsupportedError` if the algorithm isn't defined for `size` ranks."""
         entry = self.algorithm
+        for problem in self._unmet(size):
+            raise UnsupportedError(problem)
         if self.supports(size):
             return
         assert entry.requires is not None
@@ -207,6 +286,21 @@ class Choice:
         remedies += [f"{fewer} rank{'s' if fewer > 1 else ''}"] if fewer else []
         remedy = f"; use {', or '.join(remedies)}" if remedies else ""
         raise UnsupportedError(f"{self.label} needs {entry.requires.sentence}, got {size}{remedy}")
+
+    def _unmet(self, size: int) -> Iterator[str]:
+        """Yield, in words, what parts aren't defined for."""
+        for name, part in self.parts.items():
+            for ranks in self._ranks(name, size):
+                if part.supports(ranks):
+                    continue
+                requires, of = part.algorithm.requires, part.algorithm.collective.name
+                needs = requires.sentence if requires else "its own number of ranks"
+                got = f"{ranks} {'node' if name == ACROSS else 'rank'}{'s' * (ranks > 1)}"
+                others = [a.name for a in plain(of) if a.supports(ranks)]
+                yield (
+                    f"{self.algorithm.name}:{name}={format_value(part)} needs {needs}, got {got}"
+                    f"{'' if name == ACROSS else ' on a node'}; use {name}={' or '.join(others)}"
+                )
 
 
 _ENTRIES: dict[str, dict[str, Algorithm]] = {name: {} for name in COLLECTIVES}
@@ -226,6 +320,7 @@ def algorithm(
     commutative: bool = False,
     clocked: bool = False,
     same_bits: bool = True,
+    pieces: Callable[..., int] | None = None,
     aliases: tuple[str, ...] = (),
     chosen: tuple[str, ...] = (),
     time: str = "",
@@ -247,7 +342,9 @@ def algorithm(
         Least value of a parameter; default 1.
 
     The other parameters are attributes of `Algorithm`. The function's keyword parameters become the
-    tunables, its docstring's first line and References what is printed.
+    tunables, its docstring's first line and References are printed; ``nodes`` is the placement. A
+    default that is a `Choice` makes another algorithm a part of this one: ``across`` for as many
+    ranks as there are nodes, any other for those of a node.
     """
 
     def enter(generate: Generator) -> Generator:
@@ -269,6 +366,8 @@ def algorithm(
             commutative=commutative,
             clocked=clocked,
             same_bits=same_bits,
+            placed="nodes" in inspect.signature(generate).parameters,
+            pieces=pieces,
             aliases=aliases,
             chosen=chosen,
             time=time,
@@ -302,7 +401,8 @@ def _describe(generate: Callable[..., Rounds]) -> tuple[str, str]:
 def _parameters(
     generate: Callable[..., Rounds], minimum: Mapping[str, int]
 ) -> dict[str, Parameter]:
-    keywords = list(inspect.signature(generate).parameters.values())[2:]
+    found = list(inspect.signature(generate).parameters.values())[2:]
+    keywords = [p for p in found if p.name != "nodes"]
     if bare := [p.name for p in keywords if p.default is p.empty]:
         raise ValueError(f"{generate.__name__}: {', '.join(bare)} needs a default")
     return {p.name: Parameter(p.name, p.default, minimum.get(p.name, 1)) for p in keywords}
@@ -316,6 +416,17 @@ def catalogue(of: str | None = None) -> tuple[Algorithm, ...]:
         import_module(f"hpccoll.algorithms.{module.name}")
     chosen = COLLECTIVES if of is None else (collective(of).name,)
     return tuple(_ENTRIES[name][entry] for name in chosen for entry in sorted(_ENTRIES[name]))
+
+
+def plain(of: str) -> tuple[Algorithm, ...]:
+    """Return the algorithms of one collective that can be parts of others: they need no nodes."""
+    return tuple(entry for entry in catalogue(of) if not entry.placed)
+
+
+def choice_of(generate: Callable[..., Rounds]) -> Choice:
+    """Return the algorithm that a generator was entered as, for a default of another's part."""
+    entries = (entry for by_name in _ENTRIES.values() for entry in by_name.values())
+    return Choice(next(entry for entry in entries if entry.generate is generate))
 
 
 def find(of: str, name: str) -> Algorithm:
@@ -339,6 +450,8 @@ def choose(of: str, text: str) -> list[Choice]:
 
     A value is a number, a list such as ``3x4``, a range such as ``1..8`` (every number) or a range
     with a factor such as ``1..32*2``; where a list is asked, ``auto`` leaves it to the algorithm.
+    Of an algorithm that is made of others it is the name of one, and that one's own parameters are
+    written with slashes: ``two-level:across=ring/segments=4``.
 
     Raises
     ------
@@ -347,7 +460,7 @@ def choose(of: str, text: str) -> list[Choice]:
     """
     name, *written = text.split(":")
     entry = find(of, name)
-    combinations = settings(written, text)
+    combinations = settings(written, text, entry.made_of)
     for key, _value in (pair for values in combinations for pair in values.items()):
         if key not in entry.parameters:
             if not entry.parameters:
@@ -359,8 +472,15 @@ def choose(of: str, text: str) -> list[Choice]:
     ]
 
 
-def settings(written: Iterable[str], text: str) -> list[dict[str, Value]]:
+def settings(
+    written: Iterable[str], text: str, made_of: Mapping[str, str] | None = None
+) -> list[dict[str, Value]]:
     """Return every combination of the values that ``key=value`` parts of `text` spell.
+
+    Parameters
+    ----------
+    made_of
+        The keys whose values are algorithms, and of which collective.
 
     Raises
     ------
@@ -374,10 +494,18 @@ def settings(written: Iterable[str], text: str) -> list[dict[str, Value]]:
             raise UsageError(f"{text!r}: write parameters as name:key=value, got {setting!r}")
         if key in combinations[0]:
             raise UsageError(f"{text!r}: {key} is given twice; write a range, such as {key}=1..4")
-        combinations = [
-            old | {key: value} for old in combinations for value in _values(values, text)
-        ]
+        of = (made_of or {}).get(key)
+        read = list(_parts(of, values, f"{text!r}: {key}") if of else _values(values, text))
+        combinations = [old | {key: value} for old in combinations for value in read]
     return combinations
+
+
+def _parts(of: str, written: str, where: str) -> Iterator[Value]:
+    """Read an algorithm that is a part of another, with slashes before its parameters."""
+    names = [name for entry in plain(of) for name in (entry.name, *entry.aliases)]
+    if (name := written.split("/")[0]) not in names:
+        raise UsageError(f"{where}: {unknown(f'{of} algorithm', name, names)}")
+    yield from choose(of, written.replace("/", ":"))
 
 
 def _values(written: str, text: str) -> Iterator[Value]:
@@ -404,6 +532,8 @@ def spelled(name: str, value: Value) -> str:
 
 def format_value(value: Value) -> str:
     """Return the spelling of a parameter's value; an empty list leaves it to the algorithm."""
+    if isinstance(value, Choice):
+        return value.label.replace(":", "/")
     return "x".join(map(str, value)) or "auto" if isinstance(value, tuple) else str(value)
 
 

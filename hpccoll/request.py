@@ -1,6 +1,6 @@
 """What a benchmark is asked to measure, checked before MPI starts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.irregular import Shares
 from hpccoll.layout import Message
 from hpccoll.library_choice import PREFIX, LibraryChoice, library_choices
+from hpccoll.placement import Placement, place
+from hpccoll.placement import check as check_nodes
 from hpccoll.registry import LIBRARY, Choice, catalogue, choose
 from hpccoll.units import format_size, parse_size
 
@@ -59,6 +61,10 @@ class Request:
         Note which rank is the last.
     shares
         Which part of a vector each rank has.
+    nodes
+        What ``--nodes`` says about the placement of the ranks, None for the real one.
+    placement
+        The placement that follows, once the number of ranks is known.
     """
 
     collective: Collective
@@ -88,6 +94,21 @@ class Request:
     keep_samples: bool = False
     segmentation: Segmentation = field(default_factory=Segmentation)
     shares: Shares = field(default_factory=Shares)
+    nodes: str | None = None
+    placement: Placement | None = None
+
+    def placed(self, real: Placement) -> "Request":
+        """Return the request for ranks that are placed so, or as ``--nodes`` says.
+
+        Raises
+        ------
+        UsageError
+            ``--nodes`` doesn't fit the number of ranks.
+        """
+        nodes = place(self.nodes, real.size) if self.nodes else real
+        choices = tuple(choice.on(nodes) for choice in self.choices)
+        return replace(self, choices=choices, placement=nodes)
+
     forced: tuple[LibraryChoice, ...] = ()
 
     def roots(self, size: int) -> range:
@@ -121,6 +142,7 @@ class Request:
             try:
                 choice.check(size)
                 self._check_order(choice)
+                self._check_levels(choice, size)
             except UnsupportedError as error:
                 if not self.every:
                     raise
@@ -138,6 +160,18 @@ class Request:
             f"{choice.algorithm.name} reduces in another order than that of the ranks, and "
             f"{self.operator.name} isn't commutative; use --algorithm {' or '.join(able)}"
         )
+
+    def _check_levels(self, choice: Choice, size: int) -> None:
+        """Raise `UnsupportedError` if two levels are one here, and weren't asked for by name."""
+        if not (self.every and choice.algorithm.placed):
+            return
+        nodes = choice.placement(size)
+        if nodes.flat:
+            raise UnsupportedError(
+                f"{choice.label} needs several nodes with several ranks, got {size} on "
+                f"{nodes.count} node{'s' * (nodes.count > 1)}; use --nodes 2, or name it with "
+                "--algorithm"
+            )
 
     def message(self, size: int, root: int, ranks: int) -> Message:
         """Return what the collective is called with for `size` bytes on `ranks` ranks."""
@@ -251,6 +285,7 @@ def build(
     segment: str | None = None,
     window: int = 2,
     counts: str = "equal",
+    nodes: str | None = None,
     **rest: Any,
 ) -> Request:
     """Return the request that the command line spells.
@@ -264,6 +299,8 @@ def build(
     choices, every = algorithms(of, algorithm)
     if no_library and LIBRARY in _names(algorithm):
         raise UsageError("--no-library leaves out the library that --algorithm names")
+    if nodes is not None:
+        _check_nodes(nodes, choices)
     element = datatypes.dtype(dtype or default_type(op if of.reduces else "sum"))
     if rest.get("in_place") and not of.moves_data:
         raise UsageError(f"{of.name} has no buffers; leave out --in-place")
@@ -286,9 +323,17 @@ def build(
         arrival=parse_arrival(arrival),
         segmentation=_segmentation(segment, window),
         shares=irregular.parse(counts, of),
+        nodes=nodes,
         forced=forced(algorithm),
         **rest,
     )
+
+
+def _check_nodes(nodes: str, choices: tuple[Choice, ...]) -> None:
+    check_nodes(nodes)
+    if not any(choice.algorithm.placed for choice in choices):
+        names = sorted({entry.name for entry in catalogue() if entry.placed})
+        raise UsageError(f"--nodes is for {' and '.join(names)}, none of which is measured")
 
 
 def default_type(op: str) -> str:

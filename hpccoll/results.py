@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from hpccoll import clock
 from hpccoll.cost import evaluate
 from hpccoll.errors import UsageError
-from hpccoll.registry import format_value
+from hpccoll.registry import Choice, format_value
 
 if TYPE_CHECKING:
     from hpccoll.conditions import Conditions
@@ -52,6 +52,7 @@ def run_record(
         "seed": request.seed,
         "ranks": world.size,
         "nodes": world.nodes,
+        "placement": world.placement.spelling,
         "hosts": world.hosts,
         "cores": world.cores,
         "oversubscribed": world.oversubscribed,
@@ -115,6 +116,7 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
         "accumulate": request.accumulate,
         "segment": request.segmentation.bytes,
         "window": request.segmentation.window,
+        "placement": request.placement.spelling if request.placement else None,
         "sync": request.sync,
         "arrival": asdict(request.arrival),
         "touch": request.touch,
@@ -166,7 +168,10 @@ def _cell(
     return {
         "collective": request.collective.name,
         "algorithm": algorithm,
-        "parameters": dict(parameters),
+        "parameters": {
+            name: format_value(value) if isinstance(value, Choice) else value
+            for name, value in parameters.items()
+        },
         "ranks": world.size,
         "nodes": world.nodes,
         "bytes": message.count * message.itemsize,

@@ -22,6 +22,7 @@ from hpccoll.datatypes import DTYPES, OPERATORS, dtype
 from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UsageError
 from hpccoll.faults import ALONE, FAULTS, Victim
+from hpccoll.placement import Placement
 from hpccoll.registry import Choice, catalogue
 from hpccoll.watchdog import Watchdog
 
@@ -135,7 +136,7 @@ def run(world: "World") -> Report:
     comm = world.comm.Split(not taking_part)
     if taking_part:
         with Watchdog(TIMEOUT, world.rank) as watchdog, np.errstate(all="ignore"):
-            _test(comm, report, watchdog)
+            _test(comm, report, watchdog, Placement(world.placement.nodes[:size]))
     if size < world.size:
         report.without.append(f"the first {size} of {world.size} ranks took part")
     comm.Free()
@@ -144,11 +145,13 @@ def run(world: "World") -> Report:
     return report
 
 
-def _test(comm: "MPI.Comm", report: Report, watchdog: Watchdog) -> None:
+def _test(comm: "MPI.Comm", report: Report, watchdog: Watchdog, nodes: Placement) -> None:
     cases = enumerate(_cases(comm.size, report))
     # Some calls at a time, and then all of their victims at once, each on its own rank.
     while batch := list(islice(cases, BATCH)):
-        called = [_call(pattern, choice, comm, watchdog) for _, (pattern, choice) in batch]
+        called = [
+            _call(pattern, choice.on(nodes), comm, watchdog) for _, (pattern, choice) in batch
+        ]
         watchdog.pause()
         for (number, (pattern, _)), buffers in zip(batch, called, strict=True):
             examine(buffers, comm.rank == _victim(pattern, number), report)

@@ -42,6 +42,7 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
     CheckError
         A result was wrong.
     """
+    request = request.placed(world.placement)
     check_request(request, world)
     native, without = choose_engine(world, request.engine)
     with ExitStack() as stack:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hpccoll.registry import Choice
 from hpccoll.schedule import DATA, RIGHT, Combine, Message, Ranges, ranges
-from hpccoll.symbolic import Execution
+from hpccoll.symbolic import Counts, Execution
 from hpccoll.verify import execute
 
 COPIED = "→"
@@ -59,6 +59,8 @@ class Trace:
         data move: for each rank, whether this one may know that it has come.
     ends
         By rank: the step at which each of its rounds ended.
+    counts
+        What it cost.
     """
 
     choice: Choice
@@ -69,6 +71,7 @@ class Trace:
     arrows: dict[int, list[Arrow]] = field(default_factory=lambda: defaultdict(list))
     inputs: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
     ends: list[list[int]] = field(default_factory=list)
+    counts: Counts | None = None
     _finished: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
@@ -144,7 +147,7 @@ def watch(choice: Choice, size: int, root: int = 0, states: bool = True) -> Trac
     """
     choice.check(size)
     trace = Trace(choice, size, root, choice.grid(size), states)
-    execute(choice, size, root, trace)
+    trace.counts = execute(choice, size, root, trace).counts
     for arrows in trace.arrows.values():
         arrows.sort(key=lambda a: (min(a.source, a.target), max(a.source, a.target), a.source))
     return trace

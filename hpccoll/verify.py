@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import cycle, product
+from random import Random
 
 from hpccoll.collectives import ALL, Collective
 from hpccoll.combinators import rotate
 from hpccoll.cost import evaluate
 from hpccoll.errors import VerificationError
-from hpccoll.registry import Algorithm, Choice, Value
+from hpccoll.placement import Placement, even
+from hpccoll.registry import Algorithm, Choice, Parameter, Value, plain
 from hpccoll.schedule import Round, Rounds, Send
 from hpccoll.shapes import factorizations
 from hpccoll.symbolic import Counts, Execution, Watcher
@@ -17,6 +19,11 @@ VARIED_UP_TO = 16
 """Parameters other than the defaults are proven up to this number of ranks."""
 EVERY_ROOT_UP_TO = 12
 """Every root is executed up to this number of ranks; beyond, the rotation's proof stands for it."""
+
+PLACED = (
+    " Two levels: on one node, on equal and uneven ones, one rank on each, ranks in turn and by "
+    "chance; their costs with the default parts on equal nodes."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,7 @@ def prove(choice: Choice, size: int, root: int = 0) -> Proof:
             _check_result(forwarded, choice, size, root, ordered=True)
     except VerificationError as error:
         where = f", root {root}" if entry.collective.rooted else ""
+        where += f", nodes {choice.placement(size).spelling}" if entry.placed else ""
         raise VerificationError(
             f"{entry.collective.name} {choice.label} on {size} ranks{where}: {error}"
         ) from None
@@ -114,7 +122,7 @@ def _check_result(
 ) -> None:
     entry, terms = choice.algorithm, execution.terms
     contract, natural = entry.collective, choice.blocks(size)
-    pieces = choice.grid(size) // natural
+    pieces, same_bits = choice.grid(size) // natural, choice.same_bits
     first: dict[int, int] = {}
     for rank in range(size):
         for block in _pieces(contract.wanted(rank, size, root, natural), pieces):
@@ -133,7 +141,7 @@ def _check_result(
             if contract.contributors != ALL:
                 continue
             same = first.setdefault(block, terms.bits[value])
-            if entry.same_bits and same != terms.bits[value]:
+            if same_bits and same != terms.bits[value]:
                 raise VerificationError(f"{place}: other ranks get other bits")
     if not contract.moves_data:
         _check_everyone_came(execution, size)
@@ -156,14 +164,16 @@ def _difference(found: int, expected: int) -> str:
 
 
 def _check_cost(counts: Counts, choice: Choice, size: int) -> None:
-    entry, length = choice.algorithm, choice.vector(size)
+    if not choice.as_declared(size):
+        return
+    entry, length, nodes = choice.algorithm, choice.vector(size), choice.placement(size).count
     for name, form, counted in (
         ("rounds", entry.rounds, counts.steps),
         ("messages", entry.messages, counts.messages),
         ("sent", entry.sent, counts.sent),
         ("reduced", entry.reduced, counts.reduced),
     ):
-        declared = evaluate(form, size, length, choice.values)
+        declared = evaluate(form, size, length, choice.values, nodes)
         if declared != counted:
             raise VerificationError(
                 f"counted {counted} {name}, but {form} is {declared} (n = {length} blocks)"
@@ -192,19 +202,56 @@ def prove_rotation(size: int) -> None:
 
 
 def variants(entry: Algorithm, size: int) -> list[Choice]:
-    """Return the parameter values to prove: the defaults, and for few ranks a spread of others."""
-    default = Choice(entry)
-    if size > VARIED_UP_TO or not entry.parameters:
-        return [default]
-    spreads: list[list[tuple[str, Value]]] = []
-    for parameter in entry.parameters.values():
-        others: Iterable[Value] = [parameter.minimum + step for step in (0, 1, 2, 6)]
-        if isinstance(parameter.default, tuple):
-            others = factorizations(size)
-        values = [parameter.default, *(o for o in others if o != parameter.default)]
-        spreads.append([(parameter.name, value) for value in values])
+    """Return what to prove: the defaults, and for few ranks a spread of other parameters."""
+    few = size <= VARIED_UP_TO
+    if entry.placed:
+        return _placed(entry, size, few)
+    if not few:
+        return [Choice(entry)]
+    spreads = [
+        [(parameter.name, value) for value in (parameter.default, *_others(parameter, size))]
+        for parameter in entry.parameters.values()
+    ]
     choices = [Choice(entry, dict(values)) for values in product(*spreads)]
     return [choice for choice in choices if choice.supports(size)]
+
+
+def _others(parameter: Parameter, size: int) -> list[Value]:
+    """Return other values of a parameter than the default."""
+    default, least = parameter.default, parameter.minimum
+    others: Iterable[Value] = [least + step for step in (0, 1, 2, 6)]
+    if isinstance(default, tuple):
+        others = factorizations(size)
+    if isinstance(default, Choice):
+        entries = plain(default.algorithm.collective.name)
+        # The last variant of an algorithm is the one with the largest parameters.
+        others = [part for entry in entries for part in (Choice(entry), variants(entry, 1)[-1])]
+    return [value for value in others if value != default]
+
+
+def _placed(entry: Algorithm, size: int, few: bool) -> list[Choice]:
+    """Return the defaults on all placements, and for few ranks other parts on one of them each.
+
+    There are many: each has its turn on every fourth number of ranks.
+    """
+    nodes = placements(size)
+    found = [Choice(entry, nodes=placement) for placement in nodes]
+    others = [{p.name: value} for p in entry.parameters.values() for value in _others(p, size)]
+    turn = others[size % 4 :: 4] if few else ()
+    found += map(Choice, cycle([entry]), turn, cycle(reversed(nodes)))
+    return [choice for choice in found if choice.supports(size)]
+
+
+def placements(size: int) -> list[Placement]:
+    """Return a spread of placements: equal nodes, uneven ones, ranks in turn, and by chance."""
+    equal = [n for n in range(1, size + 1) if size % n == 0]
+    if size > VARIED_UP_TO:
+        equal = [min(equal, key=lambda n: abs(n - size / n))]
+    chance = Random(size)
+    labels = [chance.randrange(1 + size // 3) for _ in range(size)]
+    found = [even(size, n) for n in (*equal, min(3, size))]
+    found += [Placement(r % max(1, size // 3) for r in range(size)), Placement(labels)]
+    return list(dict.fromkeys(found))
 
 
 def obligations(entry: Algorithm, sizes: Iterable[int]) -> Iterator[tuple[Choice, int, int]]:
@@ -279,4 +326,6 @@ def conclusion(reports: Iterable[Report], sizes: range) -> str:
         "cases). "
         f"Other parameters than the defaults: up to {VARIED_UP_TO} ranks. Every root: up to "
         f"{EVERY_ROOT_UP_TO} ranks; beyond, root 0 and the proof that rotation only renames ranks."
+        + PLACED
+        * any(report.algorithm.placed for report in reports)
     )

@@ -11,6 +11,7 @@ import numpy as np
 from hpccoll.datatypes import Array, mpi_datatype
 from hpccoll.errors import UsageError
 from hpccoll.launch import Launch, check_library, check_size
+from hpccoll.placement import Placement
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -28,6 +29,8 @@ class World:
         Communicator of the ranks of this rank's node.
     hosts, cores
         Per rank: the host's name and the cores that it may use.
+    placement
+        Which ranks share a node, as MPI sees it.
     thread_level
         What MPI provided, in words, and why it was asked for.
     """
@@ -36,6 +39,7 @@ class World:
     node: "MPI.Comm"
     hosts: tuple[str, ...]
     cores: tuple[tuple[int, ...], ...]
+    placement: Placement
     library: str
     library_version: str
     standard: str
@@ -155,12 +159,14 @@ def start(launch: Launch, thread_level: str | None = None) -> World:
     comm = MPI.COMM_WORLD.Dup()
     library = f"{vendor} {number}"
     check_size(launch, library, comm.size)
+    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
     facts: list[Any] = comm.allgather((os.uname().nodename, tuple(sorted(os.sched_getaffinity(0)))))
     return World(
         comm=comm,
-        node=comm.Split_type(MPI.COMM_TYPE_SHARED),
+        node=node,
         hosts=tuple(host for host, _ in facts),
         cores=tuple(cores for _, cores in facts),
+        placement=Placement(comm.allgather(node.bcast(comm.rank))),
         library=library,
         library_version=MPI.Get_library_version().rstrip("\0").strip(),
         standard=".".join(map(str, MPI.Get_version())),

@@ -31,7 +31,7 @@ def enter():
     def enter(of, generate, *, rounds="0", sent="0", **declared):
         generate.__doc__ = generate.__doc__ or "Run a schedule of a test."
         registry.algorithm(of, rounds=rounds, sent=sent, **declared)(generate)
-        name = generate.__name__.replace("_", "-")
+        name = declared.get("name") or generate.__name__.replace("_", "-")
         entered.append((of, name))
         return registry.Choice(registry.find(of, name))
 

@@ -40,7 +40,7 @@ def test_plans_give_the_defined_result(entry, in_place, call):
     for size in filter(entry.supports, SIZES):
         uneven = [size - 1, 3 * size + 1]
         # Many ranks with the defaults only.
-        for choice in verify.variants(entry, size if size < 10 else 64):
+        for choice in verify.variants(entry, size) if size < 10 else [Choice(entry)]:
             varied = choice.label != entry.name or size > 9
             for root in roots(entry, size):
                 for asked in uneven if varied else counts(size):
@@ -146,7 +146,8 @@ def test_a_gather_copies_the_own_block_once_where_it_is_sent_on_with_others(name
 
 @pytest.mark.parametrize("size", [4, 7, 16])
 def test_allgather_copies_the_own_block_once_and_no_more(entry, size):
-    if entry.collective.name != "allgather" or not entry.supports(size):
+    # With two levels a rank's own block may come back to it with the others.
+    if entry.collective.name != "allgather" or entry.placed or not entry.supports(size):
         return
     count = 100_000 * size
     for rank in range(size):

@@ -1,10 +1,14 @@
 """Conditions: what is said above the table of how was measured."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from hpccoll import conditions as module
 from hpccoll.conditions import Conditions
+from hpccoll.placement import Placement
+from hpccoll.registry import Choice, find
 
 
 def conditions(**given):
@@ -99,3 +103,28 @@ def test_the_record_is_json_in_microseconds():
     }
     assert (record["engine"], record["engine_reason"]) == ("python", "as asked")
     assert conditions().record()["engine_reason"] is None
+
+
+# Nodes
+
+
+def said_of(asked, real, *names, of="allreduce", nodes=None):
+    """Return what is said of the placement of ranks."""
+    choices = tuple(Choice(find(of, name)).on(asked) for name in names)
+    request = SimpleNamespace(supported=lambda size: (choices, {}), placement=asked, nodes=nodes)
+    return module._placement(request, SimpleNamespace(size=asked.size, placement=real))
+
+
+def test_the_nodes_are_said_of_those_who_ask_for_them():
+    nodes = Placement([0, 0, 1, 1, 1])
+    assert said_of(nodes, nodes, "ring") == ""
+    assert said_of(nodes, nodes, "ring", "two-level") == "two-level: 2 nodes: 0-1 | 2-4"
+    both = said_of(nodes, nodes, "multi-leader", "two-level", "two-level")
+    assert both == "multi-leader, two-level: 2 nodes: 0-1 | 2-4"
+    assert "nodes  two-level: 2" in notes(placement=said_of(nodes, nodes, "two-level"))
+
+
+def test_nodes_that_were_asked_for_are_not_taken_for_the_machines():
+    said = said_of(Placement([0, 0, 1, 1]), Placement([0] * 4), "two-level", nodes="2")
+    assert said.startswith("two-level: 2 nodes: 0-1 | 2-3\n")
+    assert said.endswith(" as --nodes 2 says; really 1 node: 0-3")

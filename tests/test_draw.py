@@ -4,6 +4,7 @@ import pytest
 
 from hpccoll.draw import text
 from hpccoll.errors import UnsupportedError
+from hpccoll.placement import place
 from hpccoll.registry import Choice, choose
 from hpccoll.regular import regular
 from hpccoll.trace import watch
@@ -157,6 +158,27 @@ def test_the_operands_stand_in_their_order():
 def test_what_an_algorithm_cannot_do_is_refused():
     with pytest.raises(UnsupportedError, match="power-of-two"):
         drawn("allgather", "recursive-doubling", 6)
+
+
+def test_nodes_are_shown_with_their_costs_in_letters():
+    (choice,) = choose("allreduce", "two-level")
+    picture = text(choice.on(place("cyclic:2", 6)), 6)
+    assert "\non 2 nodes: 0,2,4 | 1,3,5\n" in picture
+    assert re.search(r"6 +rounds on the critical path += 2\*Lq \+ 2\*LN", picture)
+    assert "N nodes = 2, q ranks of each = 3, LN = ⌈log2 N⌉ = 1, Lq = ⌈log2 q⌉ = 2" in " ".join(
+        picture.split()
+    )
+
+
+@pytest.mark.parametrize(("label", "nodes"), [("two-level", "4"), ("two-level:across=ring", "3")])
+def test_costs_without_a_formula_are_counted(label, nodes):
+    (choice,) = choose("allreduce", label)
+    choice = choice.on(place(nodes, 6))
+    counts, picture = prove(choice, 6).counts, text(choice, 6)
+    assert re.search(
+        rf"^ +{counts.steps} +rounds on the critical path +\(counted\)$", picture, re.M
+    )
+    assert not re.search(r" = .*Lq", picture)
 
 
 def test_the_whole_picture():

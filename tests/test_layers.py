@@ -46,6 +46,7 @@ algorithms
 library_choice
 registry
 combinators collectives cost
+placement
 schedule partition shapes
 errors
 __init__

@@ -374,6 +374,11 @@ def test_rows_say_root_and_engine_where_there_are_several(launches):
     [
         ("ring", {"segments": 1}, "ring *"),
         ("ring", {"segments": 4}, "ring:segments=4 *"),
+        (
+            "two-level",
+            {"inside": "binomial", "across": "ring/segments=2"},
+            "two-level:across=ring/segments=2 *",
+        ),
         ("unheard-of", {"shape": [3, 4]}, "unheard-of:shape=3x4 *"),
     ],
 )

@@ -74,7 +74,8 @@ def refuted(entry, size):
 
 
 def supported(entry):
-    return [size for size in SIZES if entry.supports(size)]
+    # Halves of which the costs are known: other nodes may get what they don't need.
+    return [size for size in ((4, 6) if entry.placed else SIZES) if entry.supports(size)]
 
 
 def survivors(entry, changes):
@@ -125,9 +126,16 @@ def test_proof_finds_a_round_that_one_rank_leaves_out(entry):
 
     for size in supported(entry):
         for rank in range(size):
-            for number, step in enumerate(entry.generate(rank, size)):
+            for number, step in enumerate(Choice(entry).schedule(rank, size)):
                 if step.actions:
                     assert refuted(without(rank, number), size), (size, rank, number)
+
+
+def had(entry, size, send):
+    """Tell whether the receiver has the last block from the start: two levels may bring it back."""
+    pieces = Choice(entry).grid(size) // entry.blocks(size)
+    held = entry.collective.held(send.peer, size, 0, entry.blocks(size))
+    return entry.placed and (ranges(send.blocks)[-1].stop - 1) // pieces in held
 
 
 SENDS_MORE_THAN_NEEDED = {("reduce-scatter", "recursive-doubling")}
@@ -150,7 +158,7 @@ def test_proof_finds_a_block_that_both_ends_leave_out(entry):
         return
     for size in supported(entry):
         for rank, place, action in messages(entry, size):
-            if isinstance(action, Send) and ranges(action.blocks):
+            if isinstance(action, Send) and ranges(action.blocks) and not had(entry, size, action):
                 broken = mutant(entry, shorter(rank, action.peer, place))
                 assert refuted(broken, size), (size, rank, place, action)
 

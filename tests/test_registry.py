@@ -9,6 +9,8 @@ from hpccoll.registry import Choice, Parameter, algorithm, catalogue, choose, fi
 from hpccoll.schedule import Recv, Round, Send
 from hpccoll.shapes import Requirement, power_of_two
 
+RING = Choice(find("allreduce", "ring"))
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -53,6 +55,52 @@ def test_label_is_the_spelling_that_chooses_the_same(enter, text):
 
 def test_label_leaves_defaults_out():
     assert choose("allreduce", "ring:segments=1")[0].label == "ring"
+    (choice,) = choose("allreduce", "two-level:across=circulant:inside=binomial")
+    assert choice.label == "two-level"
+
+
+def test_choose_reads_algorithms_that_others_are_made_of():
+    (choice,) = choose("allreduce", "two-level:inside=rabenseifner:across=ring/segments=4")
+    parts = {
+        name: (p.algorithm.collective.name, p.algorithm.name) for name, p in choice.parts.items()
+    }
+    assert parts == {
+        "inside": ("reduce", "rabenseifner"),
+        "across": ("allreduce", "ring"),
+        "back": ("bcast", "binomial"),
+    }
+    assert choice.parts["across"].values == {"segments": 4}
+    assert choice.label == "two-level:across=ring/segments=4:inside=rabenseifner"
+    assert choose("allreduce", choice.label)[0].label == choice.label
+
+
+def test_ranges_of_parts_are_choices_of_their_own():
+    swept = choose("allreduce", "two-level:across=ring/segments=1..4*2")
+    assert [choice.label for choice in swept] == [
+        "two-level:across=ring",
+        "two-level:across=ring/segments=2",
+        "two-level:across=ring/segments=4",
+    ]
+
+
+def test_a_part_may_be_called_by_its_alias():
+    (choice,) = choose("allreduce", "two-level:across=halving-doubling")
+    assert choice.label == "two-level:across=rabenseifner"
+
+
+def composed(rank, size, nodes, inside=RING, chunks=1):
+    """Do what the part does."""
+    return inside.schedule(rank, size)
+
+
+def test_the_placement_is_no_parameter(enter):
+    entry = enter("allreduce", composed, name="made-of-ring").algorithm
+    assert entry.placed
+    assert list(entry.parameters) == ["inside", "chunks"]
+    (choice,) = choose("allreduce", "made-of-ring:inside=tree:chunks=2")
+    assert [*choice.schedule(1, 4)] == [*choose("allreduce", "tree")[0].schedule(1, 4)]
+    labels = {case[0].label for case in verify.obligations(entry, range(1, 9))}
+    assert {"made-of-ring", "made-of-ring:inside=tree", "made-of-ring:chunks=2"} <= labels
 
 
 # What the model chooses
@@ -118,6 +166,18 @@ def test_the_model_chooses_only_parameters_that_are_there_and_that_it_knows(ente
         ("ring:segments=1..8*0", ["the range 1..8*0 has no end or no values"]),
         ("ring:segments=0..8*2", ["the range 0..8*2 has no end or no values"]),
         ("ring:segments=2:segments=3", ["segments is given twice", "write a range"]),
+        (
+            "two-level:inside=binomal",
+            ["inside: unknown reduce algorithm 'binomal'; did you mean binomial? (choose from "],
+        ),
+        ("two-level:across=4", ["across: unknown allreduce algorithm '4' (choose from "]),
+        ("two-level:across=", ["across: unknown allreduce algorithm ''"]),
+        ("two-level:across=library", ["across: unknown allreduce algorithm 'library'"]),
+        ("two-level:across=multi-leader", ["unknown allreduce algorithm 'multi-leader'"]),
+        ("two-level:across=ring/segment=2", ["unknown parameter 'segment'", "mean segments?"]),
+        ("two-level:across=ring/segments=0", ["segments must be at least 1, got 0"]),
+        ("two-level:nodes=2", ["unknown parameter 'nodes'"]),
+        ("ring:segments=tree", ["'tree' is not a number"]),
     ],
 )
 def test_wrong_spelling_is_answered_with_what_was_found_and_the_remedy(text, words):

@@ -1,5 +1,7 @@
 """What the command line may ask for, and what it is told otherwise."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from hpccoll.arrival import Arrival
 from hpccoll.bind import Segmentation
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.errors import UnsupportedError, UsageError
+from hpccoll.placement import Placement
 from hpccoll.registry import Choice, catalogue
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -97,6 +100,14 @@ WRONG = [
             f"arrival pattern {text!r} can't be read; write none, random:50us, late:RANK:1ms or",
         )
         for text in ("", "late", "late:1ms", "random:50", "ramp:1:50us", "soon:1ms")
+    ),
+    (
+        {"nodes": "two"},
+        "--nodes takes a number of nodes (2), nodes and ranks on each (2x4), cyclic",
+    ),
+    (
+        {"nodes": "2", "algorithm": "ring"},
+        "--nodes is for multi-leader and two-level, none of which is measured",
     ),
     ({"segment": "0"}, "--segment must be at least one byte"),
     ({"segment": "4x"}, "write a whole number of bytes"),
@@ -233,7 +244,7 @@ def test_of_the_whole_catalogue_what_cannot_run_is_skipped_with_its_reason():
         assert ("recursive-doubling" in skipped) == (size & (size - 1) != 0)
         for label, reason in skipped.items():
             assert reason.startswith(f"{label} needs ")
-            assert f", got {size}; use " in reason
+            assert re.search(rf", got {size}(?: on \d+ nodes?)?; use ", reason)
 
 
 def test_an_algorithm_that_was_named_is_never_skipped():
@@ -241,3 +252,38 @@ def test_an_algorithm_that_was_named_is_never_skipped():
     assert len(asked.supported(8)[0]) == 2
     with pytest.raises(UnsupportedError, match=r"got 6; use --algorithm .*ring or .*, or 4 ranks"):
         asked.supported(6)
+
+
+# Nodes
+
+
+def test_algorithms_that_ask_for_nodes_are_told_those_of_the_machine():
+    real = Placement([0, 1, 1, 0])
+    asked = build(algorithm="two-level,ring").placed(real)
+    assert asked.placement == real
+    assert [choice.nodes for choice in asked.choices] == [real, None]
+
+
+def test_algorithms_that_ask_for_nodes_are_told_what_was_asked_for_instead():
+    asked = build(algorithm="two-level", nodes="cyclic:3").placed(Placement([0] * 5))
+    assert asked.placement == asked.choices[0].nodes == Placement([0, 1, 2, 0, 1])
+    with pytest.raises(UsageError, match="--nodes 2x3 places 6 ranks, but there are 5 ranks"):
+        build(nodes="2x3").placed(Placement([0] * 5))
+
+
+@pytest.mark.parametrize("nodes", [[0] * 4, range(4)], ids=["one node", "one rank on each"])
+def test_where_there_is_one_level_only_two_are_measured_if_they_are_named(nodes):
+    able, skipped = build().placed(Placement(nodes)).supported(4)
+    assert set(skipped) == {"two-level", "multi-leader"}
+    assert "needs several nodes with several ranks, got 4 on" in skipped["two-level"]
+    assert not any(choice.algorithm.placed for choice in able)
+    able, skipped = build(algorithm="two-level").placed(Placement(nodes)).supported(4)
+    assert ([choice.label for choice in able], skipped) == (["two-level"], {})
+    _, skipped = build().placed(Placement([0, 0, 1, 1])).supported(4)
+    assert skipped == {}
+
+
+def test_a_part_that_these_nodes_do_not_allow_is_refused():
+    asked = build("allgather", algorithm="two-level:across=recursive-doubling")
+    with pytest.raises(UnsupportedError, match="got 3 nodes; use across="):
+        asked.placed(Placement([0, 1, 2, 2])).supported(4)

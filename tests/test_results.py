@@ -17,6 +17,8 @@ from hpccoll.errors import UsageError
 from hpccoll.launch import Launch
 from hpccoll.layout import Message
 from hpccoll.measure import Measurement
+from hpccoll.placement import Placement
+from hpccoll.registry import choose
 from hpccoll.request import build
 from hpccoll.results import CSV_COLUMNS, Writer
 from hpccoll.stats import compare, summarize
@@ -28,6 +30,7 @@ WORLD = SimpleNamespace(
     nodes=1,
     hosts=("here",) * 4,
     cores=((0,), (1,), (2,), (3,)),
+    placement=Placement("aaaa"),
     oversubscribed=None,
     library="Some MPI 1.0",
     library_version='Some "MPI", version 1.0\nbuilt today',
@@ -58,7 +61,6 @@ def request_of(name="allreduce", in_place=False, **given):
     """Return what would be measured."""
     return build(
         name,
-        algorithm="all",
         no_library=False,
         min_bytes=None,
         max_bytes=None,
@@ -73,7 +75,7 @@ def request_of(name="allreduce", in_place=False, **given):
         time_budget=1.0,
         seed=0,
         timeout=60.0,
-        **{"dtype": "float32"} | given,
+        **{"dtype": "float32", "algorithm": "all"} | given,
     )
 
 
@@ -294,7 +296,7 @@ def test_csv_says_the_same_as_json(number):
 
 ASKED = {
     *("accumulate", "segment", "window", "sync", "arrival", "touch", "cold", "target_ci"),
-    "counts",
+    *("counts", "placement"),
 }
 """Fields of how was measured, which are the same in every line of one run."""
 JSON_ONLY = {"target_met", "late", "skew_us", "canary_us", "verdict", "straggler", "selection"}
@@ -310,6 +312,24 @@ def test_csv_writes_parameters_as_the_command_line_does():
     _, _, segmented, shaped, _ = map(results.to_csv, [records()[1], *records()[1:]])
     assert ",segments=2," in segmented
     assert ",shape=3x4," in shaped
+
+
+def test_parts_are_recorded_as_they_are_spelled():
+    (choice,) = choose("allreduce", "two-level:across=ring/segments=4")
+    record = results.measurement_record(request_of(), WORLD, measurement(**choice.values))
+    assert record["parameters"] == {
+        "inside": "binomial",
+        "across": "ring/segments=4",
+        "back": "binomial",
+    }
+    assert "inside=binomial:across=ring/segments=4:back=binomial" in results.to_csv(record)
+
+
+def test_the_placement_that_counts_is_recorded():
+    asked = request_of(algorithm="two-level", nodes="2").placed(WORLD.placement)
+    assert results.measurement_record(asked, WORLD, measurement())["placement"] == "2x2"
+    run = results.run_record(asked, WORLD, Launch(None, 0, 1, 1, False, False), CONDITIONS)
+    assert run["placement"] == "1x4"
 
 
 # Environment

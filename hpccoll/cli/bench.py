@@ -25,6 +25,12 @@ which is not commutative: algorithms that change the order of the ranks refuse i
 Types: int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, complex128.
 
 \b
+Of two-level and multi-leader the algorithms that they are made of are parameters; those have their
+own behind slashes: two-level:inside=binomial:across=ring/segments=4. Ranks are on the nodes where
+they run; to try what other nodes would do, --nodes 2 makes two of contiguous ranks, 2x4 two of four
+ranks each, cyclic:2 places ranks in turn, and 0,0,1,1,1 names the node of every rank.
+
+\b
 The MPI library's own algorithms: library:NAME forces one of Open MPI's or MPICH's and measures it
 in the same run beside the library's own choice, which is plain library; library:all forces all in
 turn; library:NAME:segmentsize=65536 sets a parameter. hpccoll list --library prints the names and
@@ -46,8 +52,13 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     default="all",
     show_default=True,
     metavar="NAME[,NAME...]|all",
-    help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2. "
+    help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2, names. "
     "library:NAME and library:all are the MPI library's, see below.",
+)
+@click.option(
+    "--nodes",
+    metavar="N|NxR|cyclic:N|NODE,NODE...",
+    help="Place ranks on nodes otherwise than they are, for two-level and multi-leader; see below.",
 )
 @click.option("--no-library", is_flag=True, help="Leave out the MPI library's own collective.")
 @click.option("-b", "--min-bytes", metavar="SIZE", help="Smallest size.  [default: 8]")

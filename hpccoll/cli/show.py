@@ -26,6 +26,11 @@ Formats (with -o, the suffix of FILE says which):
 @click.option("-p", "--ranks", type=click.IntRange(1), default=6, show_default=True)
 @click.option("--root", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
+    "--nodes",
+    metavar="N|NxR|cyclic:N|NODE,NODE...",
+    help="How the ranks lie on nodes, as for bench.  [default: 2]",
+)
+@click.option(
     "--format",
     "style",
     type=click.Choice(["text", "svg", "json", "goal", "msccl-xml"]),
@@ -39,6 +44,7 @@ def command(
     names: tuple[str, ...],
     ranks: int,
     root: int,
+    nodes: str | None,
     style: str | None,
     length: str | None,
     dtype: str | None,
@@ -54,6 +60,7 @@ def command(
     from hpccoll.errors import UsageError
     from hpccoll.export.formats import format_of, render
     from hpccoll.layout import Message
+    from hpccoll.placement import place
     from hpccoll.registry import named
 
     if len(names) > 2:
@@ -66,6 +73,8 @@ def command(
     if style != "goal" and (length or dtype):
         raise UsageError("--bytes and --dtype are for --format goal; blocks have no size")
     choices = named(names[-1], names[0] if len(names) == 2 else None)
+    if nodes is not None:
+        choices = [choice.on(place(nodes, ranks)) for choice in choices]
     able = [choice for choice in choices if choice.supports(ranks)]
     if not able:
         choices[0].check(ranks)

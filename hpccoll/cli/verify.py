@@ -20,8 +20,8 @@ def command(collective: str | None, ranks: str, algorithm: str) -> None:
     All ranks are executed on names instead of numbers, with synchronous sends. What is proven:
     every rank ends with the right blocks, each with every contribution once; no deadlock; the order
     of operands and equal bits on every rank, where claimed; and that steps, messages, bytes and
-    reductions equal the printed formulas. A wrong algorithm gives rank, round and block, and exit
-    code 1.
+    reductions equal the printed formulas. Algorithms that ask for nodes are proven on a spread of
+    placements. A wrong algorithm gives rank, round and block, and exit code 1.
     """
     from hpccoll.registry import catalogue, named
     from hpccoll.verify import conclusion, prove_all, prove_rotation

@@ -18,13 +18,14 @@ def heading(canvas: Canvas, trace: Trace, x: float, room: float) -> float:
     title = f"{entry.collective.name} {trace.choice.label}"
     ranks = f"{trace.size} ranks" if trace.size > 1 else "1 rank"
     where = f", root {trace.root}" if entry.collective.rooted else ""
+    where += f", {trace.choice.placement(trace.size)}" if entry.placed else ""
     canvas.text(x, 40, title, font_size=20, font_weight="bold", fill=INK)
     canvas.text(x + 1.12 * width(title, 20) + 4, 40, f"on {ranks}{where}", font_size=15, fill=GREY)
     y = _paragraph(canvas, entry.summary, (x, 60), room, 12, INK)
-    table = costs(trace.choice, trace.size)
+    table = costs(trace.choice, trace.size, trace.counts)
     names = ("rounds", "messages", "sent", "reduced")
     facts = [
-        f"{name} {cost.value}{' n' if cost.of_n else ''} = {cost.form}"
+        f"{name} {cost.value}{' n' if cost.of_n else ''}" + f" = {cost.form}" * bool(cost.form)
         for name, cost in zip(names, table, strict=True)
         if cost.value or name != "reduced"
     ]

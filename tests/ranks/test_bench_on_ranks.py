@@ -104,7 +104,8 @@ def _assert_describes_the_run(run, ranks, argv):
 def _assert_complete(records, name, ranks, roots):
     """Every algorithm, size and root once, measured or, where undefined, skipped with a reason."""
     roots = roots if COLLECTIVES[name].rooted else [None]
-    entries = [(entry.name, entry.supports(ranks)) for entry in catalogue(name)]
+    # All ranks are on one node, where two levels are one.
+    entries = [(e.name, e.supports(ranks) and not e.placed) for e in catalogue(name)]
     cells = product([*entries, (LIBRARY, True)], SIZES, roots)
     expected = [(label, able, size, root) for (label, able), size, root in cells]
     found = [(r["algorithm"], r["type"] == "measurement", r["bytes"], r["root"]) for r in records]
@@ -163,7 +164,7 @@ def test_the_table_is_printed_once_without_escape_codes_and_its_ratios_are_right
     medians = {}
     for name, median, ratio in ROW.findall(job.out):
         medians.setdefault(name, []).append((float(median), float(ratio)))
-    able = [entry.name for entry in catalogue("allgather") if entry.supports(3)]
+    able = [e.name for e in catalogue("allgather") if e.supports(3) and not e.placed]
     assert sorted(medians) == sorted([*able, LIBRARY])
     for name, found in medians.items():
         assert len(found) == 2, name
@@ -180,7 +181,9 @@ def test_data_on_standard_output_is_data_only(launcher):
     rows = 1 + len(catalogue("reduce"))
     *lines, _codes = job.out.splitlines()
     records, table = lines[: 1 + rows], lines[1 + rows :]
-    assert [json.loads(line)["type"] for line in records] == ["run", *["measurement"] * rows]
+    kinds = ["skipped" if entry.placed else "measurement" for entry in catalogue("reduce")]
+    found = [json.loads(line)["type"] for line in records]
+    assert found == ["run", *sorted([*kinds, "measurement"])]
     assert len(table) == 1 + rows
     assert len({len(cells) for cells in csv.reader(table)}) == 1
 
@@ -218,3 +221,51 @@ def test_a_message_in_very_many_pieces_arrives(launcher):
     )
     assert job.code == 0, job.err
     assert len(re.findall(r" ok$", job.out, re.MULTILINE)) == 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "spelling", "shown"),
+    [("2", "2x2", "2 nodes: 0-1 | 2-3"), ("0,1,1,0", "0,1,1,0", "2 nodes: 0,3 | 1-2")],
+)
+def test_ranks_are_laid_on_nodes_for_those_who_ask(launcher, tmp_path, nodes, spelling, shown):
+    label = "two-level:across=ring/segments=2"
+    files = {name: tmp_path / f"{name}.jsonl" for name in COLLECTIVES}
+    options = (*OPTIONS, "--nodes", nodes, "-a")
+    commands = [
+        ["", "bench", name, *options, "two-level,multi-leader", "-o", str(path)]
+        for name, path in files.items()
+    ]
+    commands.append(["", "bench", "allreduce", *options, label])
+    job = launcher.run(4, "commands", json.dumps(commands))
+    assert (job.code, job.err) == (0, ""), job.err
+    assert job.out.count(f"nodes  two-level, multi-leader: {shown}") == len(files)
+    assert job.out.count(f"       as --nodes {nodes} says; really 1 node: 0-3") == len(commands)
+    assert re.search(rf" {label}(?: \*)? .* ok$", job.out, re.MULTILINE)
+    for path in files.values():
+        run, *records = _records(path)
+        assert (run["placement"], run["nodes"]) == ("1x4", 1)
+        assert {record["placement"] for record in records} == {spelling}
+        names = [record["algorithm"] for record in records]
+        assert sorted(names) == sorted(["two-level", "multi-leader", LIBRARY] * len(SIZES))
+        assert all(record["check"] == "ok" for record in records)
+
+
+def test_two_levels_run_on_one_node_if_they_are_named(launcher):
+    words = ("bench", "allreduce", "-a", "two-level", "--sizes", "1000", "--repetitions", "3")
+    job = launcher.hpccoll(2, *words)
+    assert (job.code, job.err) == (0, ""), job.err
+    assert "nodes  two-level: 1 node: 0-1\n" in job.out
+    assert re.search(r" two-level(?: \*)? .* ok$", job.out, re.MULTILINE)
+
+
+def test_the_nodes_are_those_that_mpi_finds(launcher, monkeypatch):
+    if launcher.open_mpi:
+        pytest.skip("only MPICH can be made to see several nodes on one")
+    monkeypatch.setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")
+    words = ("bench", "bcast", "--root", "3", "--sizes", "1000", "--repetitions", "3")
+    job = launcher.hpccoll(5, *words)
+    assert (job.code, job.err) == (0, ""), job.err
+    assert "nodes  multi-leader, two-level: 2 nodes: 0,2,4 | 1,3\n" in job.out
+    assert (
+        len(re.findall(r" (?:two-level|multi-leader)(?: \*)? .* ok$", job.out, re.MULTILINE)) == 2
+    )

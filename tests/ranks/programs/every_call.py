@@ -23,6 +23,7 @@ from hpccoll.launch import detect
 from hpccoll.layout import Message, check_message, layout
 from hpccoll.registry import LIBRARY, Choice, catalogue
 from hpccoll.sampling import choose_engine
+from hpccoll.verify import placements
 from hpccoll.world import World, start
 
 SMALL = 5
@@ -52,9 +53,10 @@ class Case:
 
     def __str__(self) -> str:
         place = "in place" if self.in_place else "out of place"
+        nodes = f", {self.choice.nodes}" if self.choice and self.choice.nodes else ""
         return (
             f"{self.collective.name} {self.label}, {self.count} {self.dtype}, {self.op}, "
-            f"root {self.root}, {place}, counts {self.shares.pattern}"
+            f"root {self.root}, {place}, counts {self.shares.pattern}{nodes}"
         )
 
     def message(self, size: int) -> Message:
@@ -97,8 +99,10 @@ def cases(size: int) -> Iterator[Case]:
             pairs = list(product(OPS, DTYPES))
             Random(f"{collective.name} {choice and choice.label} {size}").shuffle(pairs)
             messages = product(roots, places, counts)
-            for (root, in_place, count), (op, dtype) in zip(messages, cycle(pairs), strict=False):
-                yield Case(collective, choice, count, root, in_place, op, dtype)
+            turns = zip(messages, cycle(pairs), cycle(placements(size)), strict=False)
+            for (root, in_place, count), (op, dtype), nodes in turns:
+                placed = choice and choice.on(nodes)
+                yield Case(collective, placed, count, root, in_place, op, dtype)
             for pattern, root in product(IRREGULAR if collective.irregular else (), {0, roots[-1]}):
                 yield Case(collective, choice, 37, root, False, "sum", "int32", Shares(pattern))
             if collective.reduces and not (choice and choice.algorithm.commutative):
