@@ -62,6 +62,7 @@ def bind(
     rounds = list(choice.schedule(rank, size, message.root, message.ordered))
     binder = _Binder(Places(choice, rank, size, message, rounds), rank, size, message, segmentation)
     binder.copy_untouched(rounds)
+    binder.copy_gathered()
     for number, step in enumerate(rounds, 1):
         binder.add_round(step, number)
     return binder.finish()
@@ -110,6 +111,18 @@ class _Binder:
         if not self.places.layout.in_place:
             self.untouched = set(self.places.wanted) & set(self.places.held) - written
         self._copy_home(sorted(self.untouched))
+
+    def copy_gathered(self) -> None:
+        """Copy the rank's own blocks early to those that it gathers and sends on."""
+        if self.places.gathered:
+            own = [b for b in self.places.gathered[0] if b in self.places.held]
+            self._bring_home(ranges(tuple(own)))
+
+    def _bring_home(self, names: Ranges) -> None:
+        homes = self.places.homes(DATA, names) or []
+        for target, source in aligned(homes, self.places.located(DATA, names)):
+            self.instructions.defer(Copy(target, source))
+        self.places.settle(DATA, names, homes)
 
     def _copy_home(self, blocks: Iterable[int]) -> None:
         for block in blocks:

@@ -24,6 +24,8 @@ class Places:
         The blocks that have a place in the output, where they lie side by side.
     where
         Space and offset of a buffer's block.
+    gathered
+        Blocks without a home that are received in parts and sent on together, and their temporary.
     round
         The round that is being bound.
     temporaries
@@ -49,6 +51,7 @@ class Places:
         first = 0 if self.home is self.held else self.layout.held.offset
         self.where = {(DATA, b): (start, first + self.held.offset(b)) for b in self.held}
         self.temporaries: list[int] = []
+        self.gathered = None if contract.reduces else self._gathered(rounds)
         self.round = 0
         self._taken = self._tenants(rounds) if in_place else {}
 
@@ -70,6 +73,23 @@ class Places:
         return {
             new: last[old] for old, new in zip(self.held, self.wanted, strict=True) if old in last
         }
+
+    def _gathered(self, rounds: Sequence[Round]) -> tuple[range, Region] | None:
+        """Return the blocks of the rank's only message, if it receives parts of them alone."""
+        messages = [
+            (isinstance(action, Send), ranges(action.blocks))
+            for step in rounds
+            for action in step.actions
+        ]
+        sent = [names for is_sent, names in messages if is_sent]
+        parts = [part for is_sent, names in messages if not is_sent for part in names]
+        if len(sent) != 1 or len(sent[0]) != 1 or not parts:
+            return None
+        (whole,) = sent[0]
+        inside = all(whole.start <= part.start and part.stop <= whole.stop for part in parts)
+        if not inside or any(block in self.home for block in whole):
+            return None
+        return whole, self.temporary(self.count((whole,)))
 
     def goal(self, block: int) -> tuple[int, int]:
         """Return space and offset of a wanted block's place in the result."""
@@ -96,7 +116,9 @@ class Places:
         return joined(places)
 
     def homes(self, buffer: int, names: Ranges) -> list[Region] | None:
-        """Return the blocks' places in the output, or None if it has none for them now."""
+        """Return the places that the blocks belong at, or None if they have none now."""
+        if buffer == DATA and self.gathered and all(part[0] in self.gathered[0] for part in names):
+            return [self._among_gathered(part) for part in names]
         if buffer != DATA or not all(b in self.home for part in names for b in part):
             return None
         if any(self._taken.get(b, 0) > self.round for part in names for b in part):
@@ -105,6 +127,12 @@ class Places:
         if self.home.contiguous:
             return joined(Region(OUTPUT, offset(part.start), self.count((part,))) for part in names)
         return joined(Region(OUTPUT, offset(b), size(b)) for part in names for b in part)
+
+    def _among_gathered(self, part: range) -> Region:
+        assert self.gathered
+        whole, place = self.gathered
+        before = self.count((range(whole.start, part.start),))
+        return Region(place.space, place.offset + before, self.count((part,)))
 
     def settle(self, buffer: int, names: Ranges, regions: Sequence[Region]) -> None:
         """Record that blocks now live in `regions`, which they fill in order."""

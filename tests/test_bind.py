@@ -130,6 +130,18 @@ def test_ring_allreduce_copies_nothing_and_needs_no_scratch(size, segments):
         assert not any(isinstance(step, Copy) for step in plan.instructions)
 
 
+@pytest.mark.parametrize("name", ["binomial", "knomial:radix=3", "bine", "linear-sync"])
+@pytest.mark.parametrize("size", [2, 8, 12, 16])
+def test_a_gather_copies_the_own_block_once_where_it_is_sent_on_with_others(name, size):
+    choice = only(name, "gather")
+    for rank in range(size):
+        plan = bind(choice, rank, size, Message(100 * size, 4))
+        copied = sum(step.into.count for step in plan.instructions if isinstance(step, Copy))
+        receives = [step for step in plan.instructions if isinstance(step, PostRecv)]
+        assert copied == (100 if any(step.region.count for step in receives) else 0)
+        assert plan.packed == 0
+
+
 @pytest.mark.parametrize("size", [4, 7, 16])
 def test_allgather_copies_the_own_block_once_and_no_more(entry, size):
     # With two levels a rank's own block may come back to it with the others.

@@ -190,7 +190,7 @@ def test_many_rounds_alike_are_left_out_and_said():
 
 
 def test_rounds_that_are_not_alike_are_cut_in_the_middle():
-    trace = watch(*choose("bcast", "scatter-allgather"), 64, states=False)
+    trace = watch(*choose("bcast", "scatter-allgather-ring"), 64, states=False)
     shown, notes = columns.columns(trace)
     (gap,) = (column for column in shown if not column.shown)
     steps = [step for column in shown for step in range(column.first, column.last + 1)]
@@ -218,14 +218,14 @@ def test_only_signs_that_occur_are_explained(enter):
     """The sides of operands aren't drawn where a rank receives too much to mark it."""
     from hpccoll.schedule import LEFT, RIGHT, Combine, Round, Send
 
-    def one_shot(rank, size):
+    def all_in_order(rank, size):
         yield Round(
             *(Send(o, 0) for o in range(size) if o != rank),
             *(Combine(o, 0, LEFT) for o in reversed(range(rank))),
             *(Combine(o, 0, RIGHT) for o in range(rank + 1, size)),
         )
 
-    choice = enter("allreduce", one_shot, blocks=1)
+    choice = enter("allreduce", all_in_order, blocks=1)
     few, many = (words(ElementTree.fromstring(svg.text(choice, size))) for size in (4, 8))
     for side in ("left", "right"):
         assert f"received operand stands {side} of own" in few

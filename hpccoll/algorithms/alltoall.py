@@ -76,7 +76,7 @@ def pairwise_replace(rank: int, size: int) -> Rounds:
     "alltoall",
     minimum={"radix": 2},
     rounds="Lk",
-    messages=f"{CHILDREN} if p>1 else 0",
+    messages=CHILDREN,
     sent="n*D/p",
 )
 def bruck(rank: int, size: int, radix: int = 2) -> Rounds:

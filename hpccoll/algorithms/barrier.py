@@ -65,7 +65,7 @@ def recursive_doubling(rank: int, size: int) -> Rounds:
     aliases=("bruck",),
     minimum={"radix": 2},
     rounds="Lk",
-    messages=f"{knomial.CHILDREN} if p>1 else 0",
+    messages=knomial.CHILDREN,
     sent="0",
 )
 def dissemination(rank: int, size: int, radix: int = 2) -> Rounds:
@@ -90,7 +90,7 @@ def dissemination(rank: int, size: int, radix: int = 2) -> Rounds:
     "barrier",
     minimum={"radix": 2},
     rounds="2*Lk",
-    messages=f"{knomial.CHILDREN} if p>1 else 0",
+    messages=knomial.CHILDREN,
     sent="0",
 )
 def tree(rank: int, size: int, radix: int = 2) -> Rounds:

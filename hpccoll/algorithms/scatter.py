@@ -45,7 +45,7 @@ def binomial(rank: int, size: int) -> Rounds:
     "scatter",
     minimum={"radix": 2},
     rounds="Lk",
-    messages=f"{knomial_tree.CHILDREN} if p>1 else 0",
+    messages=knomial_tree.CHILDREN,
     sent="n*(p-1)/p",
 )
 def knomial(rank: int, size: int, radix: int = 4) -> Rounds:
