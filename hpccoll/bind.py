@@ -157,23 +157,30 @@ class _Binder:
         self._act(step, receives)
 
     def _wait_for_earlier(self, sends: list[_Outgoing], number: int) -> None:
-        """Wait for what is older than a round, and for the last round's receives if sends need any.
+        """Wait for what is older than a round, and for the last one's receives if sends need them.
 
         If none does, the messages of two rounds are in flight, and the network never rests. If one
         does, this round's receives can wait as well: posted early they'd cost Open MPI a fifth.
         """
-        probes = [
-            PostSend(0, send.action.peer, region, 0, number)
-            for send in sends
-            for region in send.regions
-        ]
-        needed = any(map(self.instructions.needed, probes)) or any(
-            isinstance(post, PostRecv) and probe.region.overlaps(post.region)
-            for probe in probes
-            for post in self.instructions.flying.values()
-        )
+        needed = any(map(self._needs_earlier, sends))
         self.instructions.wait_for(
             lambda post: post.round < number - 1 or (needed and isinstance(post, PostRecv))
+        )
+
+    def _needs_earlier(self, send: _Outgoing) -> bool:
+        """Tell whether a send needs what is received, or reduced, in earlier rounds.
+
+        What a signal tells is that all before it has happened, and what follows one waits for it.
+        """
+        received = [
+            post.region for post in self.instructions.flying.values() if isinstance(post, PostRecv)
+        ]
+        if not send.names or not all(region.count for region in received):
+            return bool(received)
+        return any(
+            self.instructions.needed(PostSend(0, send.action.peer, region, 0, 0))
+            or any(region.overlaps(other) for other in received)
+            for region in send.regions
         )
 
     def _messages(self, blocks: object) -> list[Ranges]:

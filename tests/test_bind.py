@@ -701,6 +701,23 @@ def test_two_rounds_are_in_flight_where_the_second_needs_nothing_of_the_first(se
         assert rounds_in_flight(plan) == rounds
 
 
+def test_a_signal_comes_after_all_before_it_and_before_all_after_it(enter):
+    def token(rank, size):
+        """Receive a block, pass a signal on, and send a block when it has come around."""
+        left, right = (rank - 1) % size, (rank + 1) % size
+        yield Round(Send(right, rank), Recv(left, left))
+        yield Round(Send(right), Recv(left))
+        yield Round(Send(left, rank), Recv(right, right))
+
+    plan = bind(enter("allgather", token), 0, 3, Message(300, 8))
+    done = set()
+    for step in plan.instructions:
+        if isinstance(step, Wait):
+            done.add(step.round)
+        elif isinstance(step, PostSend):
+            assert done >= set(range(1, step.round))
+
+
 def test_plan_is_bound_for_the_algorithms_size_only():
     from hpccoll.errors import UnsupportedError
 
