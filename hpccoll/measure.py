@@ -161,6 +161,7 @@ def measure(
     for size in request.sizes:
         for root in request.roots(world.size):
             message = request.message(size, root, world.size)
+            loop.synchronize()
             ready = candidates(request, choices, selections, world, loop, message)
             yield _Cell(request, world, loop, skew, message, ready).measure()
 
