@@ -151,16 +151,22 @@ def fitted(points: Sequence[Point], theirs: Clock) -> Clock:
     weights: Any = 1 / np.maximum(trips, 1e-9) ** 2
     weights /= weights.sum()
     origin, offset = float(weights @ own), float(weights @ ahead)
-    drift = _drift(own - origin, ahead - offset, weights)
-    return Clock(1 + drift, origin, origin + offset, float(weights @ trips) / 2 + theirs.error)
+    drift, doubt = _drift(own - origin, ahead - offset, weights)
+    error = float(weights @ trips) / 2 + doubt * float(own[-1] - origin) + theirs.error
+    return Clock(1 + drift, origin, origin + offset, error)
 
 
-def _drift(times: Array, offsets: Array, weights: Array) -> float:
-    """Return the slope of weighted points around 0, or 0 if it can't be told from noise."""
+def _drift(times: Array, offsets: Array, weights: Array) -> tuple[float, float]:
+    """Return the slope of weighted points around 0, and how much it may be wrong.
+
+    It is 0 where it can't be told from noise.
+    """
     spread = float(weights @ times**2)
     if len(times) < 3 or not spread:
-        return 0.0
+        return 0.0, 0.0
     drift = float(weights @ (times * offsets)) / spread
     scatter = float(weights @ (offsets - drift * times) ** 2) / (len(times) - 2)
-    clear = abs(drift) > CLEAR * float(np.sqrt(scatter / spread))
-    return drift if clear and abs(drift) <= STEEPEST else 0.0
+    noise = CLEAR * float(np.sqrt(scatter / spread))
+    if noise < abs(drift) <= STEEPEST:
+        return drift, noise
+    return 0.0, min(abs(drift) + noise, STEEPEST)
