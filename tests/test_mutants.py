@@ -208,7 +208,8 @@ def sends_its_input_only(entry, in_place):
     """Tell whether nothing is ever sent but a rank's whole input, beside which nothing lies."""
     plans = [bind(Choice(entry), rank, 4, Message(32, 8, in_place=in_place)) for rank in range(4)]
     return all(
-        step.region == Region(INPUT, 0, plan.layout.input)
+        step.region == plan.layout.held
+        and step.region.count == (plan.layout.input, plan.layout.output)[step.region.space]
         for plan in plans
         for step in plan.instructions
         if isinstance(step, PostSend)
