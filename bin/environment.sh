@@ -83,17 +83,22 @@ system_mpirun() {
   command -v mpirun || command -v mpiexec
 }
 
-launch() { # NAME RANKS: set launch_command, to be followed by the command that each rank runs
-  local name=$1 ranks=$2 mpirun family=$1
-  if [[ $name == system ]]; then
+launcher() { # NAME: set mpirun and family to an environment's launcher and the library it belongs to
+  family=$1
+  if [[ $1 == system ]]; then
     mpirun=$(system_mpirun) || fail "there is no mpirun or mpiexec on PATH; load or install an MPI, or use --mpi openmpi"
     family=$(family "$mpirun")
     use_library "$mpirun" "$family"
   else
     # By path, and with no choice of library from outside: launcher and library must be the same MPI.
-    mpirun=$root/.venv/$name/bin/mpirun
+    mpirun=$root/.venv/$1/bin/mpirun
     unset MPI4PY_LIBMPI MPI4PY_MPIABI
   fi
+}
+
+launch() { # NAME RANKS: set launch_command, to be followed by the command that each rank runs
+  local ranks=$2 mpirun family
+  launcher "$1"
   launch_command=("$mpirun" -n "$ranks")
   [[ $family == openmpi ]] || return 0
   allow_root

@@ -38,6 +38,8 @@ class Collective:
         What ``--in-place`` means, in words.
     baseline
         The MPI function that it is compared with: where all ranks' blocks are equal, and where not.
+    replacing
+        The function that it is compared with in place, where MPI has another one for that.
     natural
         Blocks that the caller sees, by the number of ranks.
     vectors
@@ -58,6 +60,7 @@ class Collective:
     busbw: str
     in_place: str
     baseline: tuple[str, str]
+    replacing: str = ""
     natural: Callable[[int], int] = lambda size: size
     vectors: Callable[[int], int] = lambda size: 1
     rooted: bool = False
@@ -69,6 +72,8 @@ class Collective:
     def baselines(self) -> str:
         """Return the baseline in words."""
         even, uneven = self.baseline
+        if self.replacing:
+            return f"{even}, or {self.replacing} in place"
         return even if even == uneven else f"{even}, or {uneven} where blocks differ in size"
 
     @property
@@ -113,6 +118,11 @@ def _own(rank: int, _size: int, _root: int, _blocks: int) -> range:
 
 def _from_own(rank: int, size: int, _root: int, _blocks: int) -> range:
     return range(rank * size, (rank + 1) * size)
+
+
+def _from_left(rank: int, size: int, _root: int, _blocks: int) -> range:
+    left = (rank - 1) % size
+    return range(left * size, (left + 1) * size)
 
 
 def _to_own(rank: int, size: int, _root: int, _blocks: int) -> range:
@@ -243,6 +253,19 @@ COLLECTIVES = {
             busbw="1",
             in_place="input and result share one buffer (MPI_IN_PLACE)",
             baseline=("MPI_Exscan", "MPI_Exscan"),
+        ),
+        Collective(
+            "sendrecv",
+            held=_from_own,
+            wanted=_from_left,
+            contributors=OWNER,
+            bytes_are="bytes that every rank sends to the right and receives from the left",
+            busbw="1",
+            in_place="what is received replaces what was sent",
+            baseline=("MPI_Sendrecv", "MPI_Sendrecv"),
+            replacing="MPI_Sendrecv_replace",
+            natural=lambda size: size * size,
+            vectors=lambda size: size,
         ),
         Collective(
             "barrier",

@@ -13,6 +13,8 @@ from hpccoll.errors import UsageError
 OPEN_MPI = "Open MPI's mpirun"
 HYDRA = "mpiexec (Hydra)"
 SRUN = "srun"
+CLUSTER = "HPCCOLL_CLUSTER"
+"""The variable that tells ranks that their hosts are emulated, by bin/cluster on one machine."""
 
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
@@ -26,7 +28,8 @@ class Launch:
     launcher
         In words, or None without one.
     size, local_size
-        Ranks of the job and of this node, 0 where the launcher doesn't say.
+        Ranks of the job and of this node, or of all nodes if they are emulated on one machine; 0
+        where the launcher doesn't say.
     pmix, pmi
         Whether the launcher offers the PMIx or the PMI interface, through which libraries find the
         other ranks.
@@ -54,7 +57,7 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch:
 
     def read(launcher: str, rank: str, size: str, local: str) -> Launch:
         total = int(environment.get(size, "0"))
-        there = int(environment.get(local, total))
+        there = total if CLUSTER in environment else int(environment.get(local, total))
         return Launch(launcher, int(environment[rank]), total, there, pmix, pmi)
 
     if "OMPI_COMM_WORLD_RANK" in environment:

@@ -64,7 +64,7 @@ class Measurement:
     target_met
         The median's interval is as narrow as asked.
     late
-        Calls that were left out because a rank came after the agreed moment.
+        Calls that began after the agreed moment. They are left out, unless all were `all_late`.
     skew
         Median of how far apart ranks leave the barrier in this run.
     canary
@@ -100,6 +100,7 @@ class Measurement:
     straggler: Straggler | None = None
     chosen: tuple[str, ...] = ()
     selection: Selection | None = None
+    all_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,7 @@ def measure(
     for size in request.sizes:
         for root in request.roots(world.size):
             message = request.message(size, root, world.size)
+            loop.synchronize()
             ready = candidates(request, choices, selections, world, loop, message)
             yield _Cell(request, world, loop, skew, message, ready).measure()
 
@@ -256,6 +258,7 @@ class _Cell:
             stopped_by=stopped_by,
             target_met=self._narrow(series),
             late=series.late,
+            all_late=series.samples is series.delayed,
             skew=self.skew if self.request.sync == "barrier" else None,
             canary=(_median([c[0] for c in self.canaries]), _median([c[1] for c in self.canaries])),
             check=verdict,

@@ -127,6 +127,7 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
         "target_ci": request.target_ci,
         "target_met": measured.target_met,
         "late": measured.late,
+        "all_late": measured.all_late,
         "skew_us": None if measured.skew is None else measured.skew * 1e6,
         "canary_us": {"spin": measured.canary[0] * 1e6, "barrier": measured.canary[1] * 1e6},
         "first_us": round(measured.first * 1e6, 4),

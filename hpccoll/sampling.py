@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpccoll.clock import now
-from hpccoll.clocks import Clock, synchronize
+from hpccoll.clocks import Clock, Synchronizer
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
 from hpccoll.errors import EngineError, UnsupportedError
@@ -105,7 +105,13 @@ class Loop:
             self._barrier = Barrier(native, world.node)
             self._wait = self._barrier.handle.wait
             self.barrier = "hpccoll's own barrier, polled"
-            self.clock = synchronize(native, world.comm, world.node)
+            self._synchronizer = Synchronizer(native, world.comm, world.node)
+            self.synchronize()
+
+    def synchronize(self) -> None:
+        """Learn anew how this rank's clock stands against rank 0's, on all ranks together."""
+        if self.native:
+            self.clock = self._synchronizer.clock()
 
     def run(
         self,

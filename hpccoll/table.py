@@ -248,11 +248,21 @@ def _about_skew(measured: Sequence["Measurement"]) -> list[str]:
 
 
 def _about_lateness(measured: Sequence["Measurement"]) -> list[str]:
-    late = sum(entry.late for entry in measured)
-    if not late:
-        return []
-    calls = late + sum(entry.latency.samples for entry in measured)
-    return [f"note   {late} of {calls} calls began after the agreed moment; they don't count"]
+    left_out = [entry for entry in measured if not entry.all_late]
+    late = sum(entry.late for entry in left_out)
+    calls = late + sum(entry.latency.samples for entry in left_out)
+    waiting = len(measured) - len(left_out)
+    lines = []
+    if late:
+        lines.append(
+            f"note   {late} of {calls} calls began after the agreed moment; they don't count"
+        )
+    if waiting:
+        lines.append(
+            f"note   {waiting} of {len(measured)} rows have only calls that began after the agreed "
+            "moment;\n       they include waiting for late ranks, so rank nothing by them"
+        )
+    return lines
 
 
 def _advise(measured: Sequence["Measurement"]) -> advice.Advice | None:

@@ -4,6 +4,7 @@ import atexit
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,10 +28,11 @@ class World:
     ----------
     node
         Communicator of the ranks of this rank's node.
-    hosts, cores
-        Per rank: the host's name and the cores that it may use.
     placement
         Which ranks share a node, as MPI sees it.
+    hosts, machines, cores
+        Per rank: the host's name, what identifies the machine behind it, and the cores that it may
+        use. Containers of one machine are several hosts, and share its cores.
     thread_level
         What MPI provided, in words, and why it was asked for.
     """
@@ -38,6 +40,7 @@ class World:
     comm: "MPI.Intracomm"
     node: "MPI.Comm"
     hosts: tuple[str, ...]
+    machines: tuple[str, ...]
     cores: tuple[tuple[int, ...], ...]
     placement: Placement
     library: str
@@ -63,12 +66,14 @@ class World:
 
     @property
     def oversubscribed(self) -> str | None:
-        """Say on which host more ranks than cores run, if any."""
-        for host in dict.fromkeys(self.hosts):
-            there = [cores for h, cores in zip(self.hosts, self.cores, strict=True) if h == host]
-            cores = len(set().union(*there))
+        """Say on which machine more ranks than cores run, if any."""
+        for machine in dict.fromkeys(self.machines):
+            there = [rank for rank, other in enumerate(self.machines) if other == machine]
+            cores = len(set().union(*(self.cores[rank] for rank in there)))
             if len(there) > cores:
-                return f"{len(there)} ranks share {cores} core{'s' * (cores > 1)} on {host}"
+                hosts = dict.fromkeys(self.hosts[rank] for rank in there)
+                where = ", ".join(hosts) + ", one machine" * (len(hosts) > 1)
+                return f"{len(there)} ranks share {cores} core{'s' * (cores > 1)} on {where}"
         return None
 
     def first(self, make: Callable[[], T]) -> T | None:
@@ -160,12 +165,14 @@ def start(launch: Launch, thread_level: str | None = None) -> World:
     library = f"{vendor} {number}"
     check_size(launch, library, comm.size)
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    facts: list[Any] = comm.allgather((os.uname().nodename, tuple(sorted(os.sched_getaffinity(0)))))
+    here = (os.uname().nodename, _machine(), tuple(sorted(os.sched_getaffinity(0))))
+    facts: list[Any] = comm.allgather(here)
     return World(
         comm=comm,
         node=node,
-        hosts=tuple(host for host, _ in facts),
-        cores=tuple(cores for _, cores in facts),
+        hosts=tuple(host for host, _, _ in facts),
+        machines=tuple(machine for _, machine, _ in facts),
+        cores=tuple(cores for _, _, cores in facts),
         placement=Placement(comm.allgather(node.bcast(comm.rank))),
         library=library,
         library_version=MPI.Get_library_version().rstrip("\0").strip(),
@@ -173,6 +180,14 @@ def start(launch: Launch, thread_level: str | None = None) -> World:
         thread_level=next(name for name, value in levels.items() if value == provided),
         thread_reason="as asked" if thread_level else reason,
     )
+
+
+def _machine() -> str:
+    """Return what all hosts of one machine have in common, and those of others haven't."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return os.uname().nodename
 
 
 def _levels() -> list[int]:

@@ -28,6 +28,7 @@ HELD = {
     "alltoall": lambda rank, root, cut: [rank * len(whole(cut)) + i for i in whole(cut)],
     "scan": lambda rank, root, cut: whole(cut),
     "exscan": lambda rank, root, cut: whole(cut),
+    "sendrecv": lambda rank, root, cut: [rank * len(whole(cut)) + i for i in whole(cut)],
     "barrier": lambda rank, root, cut: (),
 }
 """The elements of the full vector that a rank has before the call, in order."""
@@ -45,6 +46,9 @@ RESULT = {
     ],
     "scan": lambda rank, root, cut: whole(cut),
     "exscan": lambda rank, root, cut: whole(cut) if rank else (),
+    "sendrecv": lambda rank, root, cut: [
+        (rank - 1) % len(cut) * len(whole(cut)) + i for i in whole(cut)
+    ],
     "barrier": lambda rank, root, cut: (),
 }
 """The elements of the full vector that a rank has after the call, in order."""
@@ -57,6 +61,9 @@ REDUCED = {
     "exscan": lambda rank, size: range(rank),
 }
 """The ranks whose inputs a rank's result is reduced from."""
+
+LONG = ("alltoall", "sendrecv")
+"""The full vector has a vector for every rank."""
 
 assert set(HELD) == set(RESULT) == set(COLLECTIVES) >= set(REDUCED)
 
@@ -76,14 +83,14 @@ def whole(cut):
 
 def length(of, cut):
     """Return the elements of the full vector."""
-    return cut[-1].stop * (len(cut) if of == "alltoall" else 1)
+    return cut[-1].stop * (len(cut) if of in LONG else 1)
 
 
 def source(of, element, root, cut):
     """Return the rank whose input an element is, where nothing is reduced."""
     if of in ("bcast", "scatter"):
         return root
-    if of == "alltoall":
+    if of in LONG:
         return element // cut[-1].stop
     return next(rank for rank, own in enumerate(cut) if element in own)
 

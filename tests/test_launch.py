@@ -134,6 +134,11 @@ def test_a_node_is_crowded_with_more_ranks_than_cores(monkeypatch, local, cores,
     assert Launch(OPEN_MPI, 0, 8, local, True, False).crowded == crowded
 
 
+def test_the_hosts_of_an_emulated_cluster_are_one_machine():
+    for environment in (OMPI, MPIEXEC):
+        assert detect(environment | {launch.CLUSTER: "main"}).local_size == 4
+
+
 def test_slurm_says_how_many_cores_a_step_has(monkeypatch):
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("SLURM_CPUS_ON_NODE", "12345")

@@ -218,7 +218,8 @@ def sends_all_it_has(entry, in_place):
     """Tell whether nothing is ever sent but all that a rank has, beside which nothing lies."""
     plans = [bind(Choice(entry), rank, 4, Message(32, 8, in_place=in_place)) for rank in range(4)]
     return entry.collective.name == "gather" or all(
-        step.region == Region(INPUT, 0, plan.layout.input)
+        step.region == plan.layout.held
+        and step.region.count == (plan.layout.input, plan.layout.output)[step.region.space]
         for plan in plans
         for step in plan.instructions
         if isinstance(step, PostSend)

@@ -299,7 +299,16 @@ ASKED = {
     *("counts", "placement"),
 }
 """Fields of how was measured, which are the same in every line of one run."""
-JSON_ONLY = {"target_met", "late", "skew_us", "canary_us", "verdict", "straggler", "selection"}
+JSON_ONLY = {
+    "target_met",
+    "late",
+    "all_late",
+    "skew_us",
+    "canary_us",
+    "verdict",
+    "straggler",
+    "selection",
+}
 
 
 def test_csv_has_a_column_for_every_time_and_what_it_is_of():

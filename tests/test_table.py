@@ -70,6 +70,7 @@ def measured(label, us, size=1024, width=0.1, wrong=False, root=0, **fields):
         "mismatches": (Mismatch(1, 3, "4.0", "nan", 2),) if wrong else (),
         "skew": None,
         "late": 0,
+        "all_late": False,
         "canary": (3e-6, 0.0),
         "verdict": None,
         "straggler": None,
@@ -266,6 +267,15 @@ def late(rank=3, share=0.9, behind=1e-6):
 
 def test_without_a_straggler_nothing_is_said_of_one():
     assert stragglers(measured("a", 1), measured("b", 2)) == []
+
+
+def test_late_calls_are_left_out_or_if_there_are_no_others_marked():
+    in_time, some = measured("a", 1), measured("b", 2, late=50)
+    only = measured("c", 3, late=100, all_late=True)
+    assert "agreed moment" not in table.closing([[in_time]], {})
+    text = table.closing([[in_time, some, only]], {})
+    assert "50 of 250 calls began after the agreed moment; they don't count" in text
+    assert "1 of 3 rows have only calls that began after the agreed moment" in text
 
 
 def test_a_rank_that_is_late_in_several_algorithms_has_one_line():

@@ -414,9 +414,9 @@ static void program_free(PyObject *object)
 /* A function of MPI with its arguments. These are all integers or pointers, and the calling
  * conventions of x86-64 and aarch64 pass each as a word, so that one type of function serves all
  * collectives, those with large counts included; words that a function doesn't take are ignored. */
-enum { WORDS = 9 };
+enum { WORDS = 12 };
 typedef int (*collective_function)(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t,
-                                   intptr_t, intptr_t, intptr_t);
+                                   intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t);
 
 typedef struct {
     Call call;
@@ -432,7 +432,8 @@ static int run_collective(Call *call)
 {
     Collective *self = (Collective *)call;
     const intptr_t *w = self->words;
-    int code = self->function(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8]);
+    int code = self->function(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10],
+                              w[11]);
     if (!code && self->scaled)
         self->scale(self->result, self->divisor, self->scaled);
     return code;

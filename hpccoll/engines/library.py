@@ -36,6 +36,8 @@ ARGUMENTS = {
     "MPI_Scatterv": "send out_counts out_offsets type receive result type root comm",
     "MPI_Alltoall": f"{_MOVE} comm",
     "MPI_Alltoallv": "send out_counts out_offsets type receive in_counts in_offsets type comm",
+    "MPI_Sendrecv": "send held type right tag receive result type left tag comm status",
+    "MPI_Sendrecv_replace": "receive held type right tag left tag comm status",
     "MPI_Barrier": "comm",
 }
 """What every function takes, in the order of the standard: fields of `Arguments`, and the rest."""
@@ -87,8 +89,9 @@ def arguments(
         window = Window(blocks, names, 1)
         return tuple(map(blocks.size, names)), tuple(map(window.offset, names))
 
+    function = collective.baseline[not blocks.even]
     return Arguments(
-        collective.baseline[not blocks.even],
+        (collective.replacing if place.in_place else "") or function,
         message.count,
         blocks.size(0),
         place.held.count,
@@ -98,9 +101,14 @@ def arguments(
     )
 
 
+def neighbours(comm: "MPI.Comm") -> tuple[int, int]:
+    """Return the ranks right and left of this one, around the communicator."""
+    return (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+
+
 def in_place_argument(collective: Collective, place: Layout) -> str | None:
     """Return which argument MPI_IN_PLACE stands for: the one of the buffer that isn't used."""
-    if not place.in_place or collective.one_buffer:
+    if not place.in_place or collective.one_buffer or collective.replacing:
         return None
     return "receive" if collective.stays else "send"
 
@@ -177,6 +185,7 @@ class LibraryCall:
         if in_place == "send":
             outgoing = MPI.IN_PLACE
         op, root = mpi_operator(operator), message.root
+        right, left = neighbours(comm)
         calls: dict[str, Callable[[], None]] = {
             "MPI_Allreduce": lambda: comm.Allreduce(source, target, op),
             "MPI_Reduce": lambda: comm.Reduce(source, target, op, root),
@@ -193,6 +202,8 @@ class LibraryCall:
             "MPI_Scatterv": lambda: comm.Scatterv(outgoing, target, root),
             "MPI_Alltoall": lambda: comm.Alltoall(source, target),
             "MPI_Alltoallv": lambda: comm.Alltoallv(outgoing, incoming),
+            "MPI_Sendrecv": lambda: comm.Sendrecv(source, right, 0, target, left, 0),
+            "MPI_Sendrecv_replace": lambda: comm.Sendrecv_replace(target, right, 0, left, 0),
             "MPI_Barrier": comm.Barrier,
         }
         result = place.result

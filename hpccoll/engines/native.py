@@ -23,6 +23,7 @@ from hpccoll.engines.library import (
     arguments,
     in_place_argument,
     mpi_operator,
+    neighbours,
     receive_buffer,
 )
 from hpccoll.engines.rows import PROBE, WAIT, WAIT_REDUCE, rows
@@ -38,6 +39,8 @@ SPINS = 2000
 SPINS_CROWDED = 20
 """The same where ranks share cores: the awaited rank may need this one's."""
 
+_STATUS = 128
+"""Bytes of a status, and more: no library's is longer, and the value for "ignore" differs."""
 _FUNCTIONS = ("MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Iprobe", "MPI_Error_string")
 
 
@@ -239,13 +242,16 @@ class NativeCollective(_NativeCall):
             for name in ("out_counts", "out_offsets", "in_counts", "in_offsets")
         }
         received = receive_buffer(given, spaces)
-        self._kept = [*spaces, received, datatype, *lists.values()]
+        status = np.empty(_STATUS, np.uint8)
+        self._kept = [*spaces, received, datatype, status, *lists.values()]
         words = {name: data.buffer_info()[0] for name, data in lists.items()}
         function = native.extension.user_function() if collective.reduces else None
         words |= _words(collective, place, spaces, received, datatype, self.comm)
         words["operator"] = MPI._handleof(mpi_operator(operator, function))
         words |= {"root": message.root, "count": given.count, "block": given.block}
         words |= {"held": given.held, "result": given.result}
+        words["right"], words["left"] = neighbours(self.comm)
+        words |= {"tag": 0, "status": status.ctypes.data}
         averages = collective.reduces and operator.average
         self.handle = native.extension.Collective(
             native.library,

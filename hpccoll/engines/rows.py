@@ -26,7 +26,7 @@ def rows(plan: Plan, itemsize: int, converts: bool) -> tuple[list[Row], list[int
             posted[step.slot] = step
         for row in _translated(step, itemsize):
             after_wait = table and table[-1][0] == WAIT and origins[-1] == number - 1
-            if row[0] == REDUCE and after_wait and isinstance(posted[table[-1][1]], PostRecv):
+            if after_wait and _reduces(step, posted[table[-1][1]]):
                 # Receiving and reducing is one operation: other transports do it in one pass. It
                 # counts as its wait, for that is where it may hang.
                 table[-1] = (WAIT_REDUCE, table[-1][1], *row[2:])
@@ -38,6 +38,14 @@ def rows(plan: Plan, itemsize: int, converts: bool) -> tuple[list[Row], list[int
         table.append(_row(CONVERT_OUT, target, place.result, None, target.count, itemsize, 2))
         origins.append(len(plan.instructions) - 1)
     return table, origins
+
+
+def _reduces(step: object, message: PostSend | PostRecv) -> bool:
+    """Tell whether a step is a reduction of what a message brings, or of its beginning."""
+    if not isinstance(step, Reduce) or not isinstance(message, PostRecv):
+        return False
+    begins = [(region.space, region.offset) for region in (step.left, step.right)]
+    return (message.region.space, message.region.offset) in begins
 
 
 def _translated(step: object, itemsize: int) -> Iterable[Row]:

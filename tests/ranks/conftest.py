@@ -64,9 +64,13 @@ class Job:
         assert not left, f"processes that outlived the launcher: {left}\n{self._printed()}"
         return Finished(code, *self._printed(), seconds)
 
+    def processes(self) -> list[int]:
+        """Return what is there of this job, launcher and daemons included."""
+        return _processes(self._mark)
+
     def kill(self) -> None:
         """Kill whatever is still there of this job."""
-        for process in _processes(self._mark):
+        for process in self.processes():
             try:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
@@ -77,7 +81,7 @@ class Job:
 
     def _left(self) -> list[int]:
         deadline = monotonic() + GONE
-        while (left := _processes(self._mark)) and monotonic() < deadline:
+        while (left := self.processes()) and monotonic() < deadline:
             sleep(0.02)
         return left
 
@@ -163,6 +167,22 @@ class Launcher:
     def hpccoll(self, ranks: int, *words: object, limit: float = LIMIT, **how: int) -> Finished:
         """Start ``hpccoll WORDS`` on several ranks and wait for the end."""
         return self.run(ranks, "-m", "hpccoll", *words, limit=limit, **how)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Return a function that starts any command as a job, which ends with the block."""
+
+    @contextmanager
+    def start(*words: object) -> Iterator[Job]:
+        (tmp_path / "job").mkdir(exist_ok=True)
+        job = Job(list(map(str, words)), tmp_path / "job", subprocess.DEVNULL)
+        try:
+            yield job
+        finally:
+            job.kill()
+
+    return start
 
 
 @pytest.fixture
