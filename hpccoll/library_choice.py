@@ -6,7 +6,8 @@ Which names there are only the running library knows, so here they are read and 
 from dataclasses import dataclass, field
 
 from hpccoll.errors import UsageError
-from hpccoll.registry import LIBRARY, settings
+from hpccoll.registry import LIBRARY
+from hpccoll.spelling import settings
 
 ALL = "all"
 PREFIX = f"{LIBRARY}:"

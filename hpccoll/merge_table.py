@@ -22,8 +22,9 @@ from hpccoll.errors import UsageError
 from hpccoll.findings import findings
 from hpccoll.layout import Message
 from hpccoll.merge import MESSAGE, QUESTION, SETTINGS, Launch, Merged, key, relation
-from hpccoll.registry import LIBRARY, choose, spelled
+from hpccoll.registry import LIBRARY, spelled
 from hpccoll.results import Record
+from hpccoll.spelling import choose
 from hpccoll.stats import SAME, Summary, summarize
 from hpccoll.table import WINNER, sections
 from hpccoll.units import format_size

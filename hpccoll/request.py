@@ -17,7 +17,8 @@ from hpccoll.layout import Message
 from hpccoll.library_choice import PREFIX, LibraryChoice, library_choices
 from hpccoll.placement import Placement, place
 from hpccoll.placement import check as check_nodes
-from hpccoll.registry import LIBRARY, Choice, catalogue, choose
+from hpccoll.registry import LIBRARY, Choice, catalogue
+from hpccoll.spelling import choose
 from hpccoll.units import format_size, parse_size
 
 ALL = "all"

@@ -13,10 +13,11 @@ from hpccoll.cost import evaluate
 from hpccoll.engines import loopback
 from hpccoll.layout import INPUT, SCRATCH, Message
 from hpccoll.plan import Copy, PostRecv, PostSend, Reduce, Wait, check_in_flight, reads, writes
-from hpccoll.registry import Choice, choose, find
+from hpccoll.registry import Choice, find
 from hpccoll.schedule import DATA, LEFT, RIGHT, Combine, Recv, Round, Send, ranges, span
 from hpccoll.schedule import Copy as CopyBlocks
 from hpccoll.schedule import Reduce as ReduceBlocks
+from hpccoll.spelling import choose
 
 SIZES = [*range(1, 9)]
 FEW = [1, 2, 5, 8]

@@ -5,8 +5,9 @@ import pytest
 from hpccoll.draw import text
 from hpccoll.errors import UnsupportedError
 from hpccoll.placement import place
-from hpccoll.registry import Choice, choose
+from hpccoll.registry import Choice
 from hpccoll.regular import regular
+from hpccoll.spelling import choose
 from hpccoll.trace import watch
 from hpccoll.verify import prove
 

@@ -8,7 +8,8 @@ import pytest
 from hpccoll.errors import UnsupportedError
 from hpccoll.export import goal
 from hpccoll.layout import Message
-from hpccoll.registry import Choice, choose
+from hpccoll.registry import Choice
+from hpccoll.spelling import choose
 from hpccoll.verify import prove
 
 OPERATION = re.compile(

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from hpccoll.export import json as exported
-from hpccoll.registry import Choice, choose
+from hpccoll.registry import Choice
 from hpccoll.schedule import Combine, Copy, Recv, Reduce, Round, Send, clocked, ranges
+from hpccoll.spelling import choose
 from hpccoll.symbolic import Execution
 from hpccoll.verify import prove
 

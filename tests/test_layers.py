@@ -44,6 +44,7 @@ verify listing plugins
 symbolic
 algorithms
 library_choice
+spelling
 registry
 combinators collectives cost
 placement

@@ -6,7 +6,8 @@ from pathlib import Path
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.cost import LETTERS
 from hpccoll.listing import LEGEND, index, markdown, text
-from hpccoll.registry import Choice, catalogue, choose, format_value
+from hpccoll.registry import Choice, catalogue, format_value
+from hpccoll.spelling import choose
 
 ROOT = Path(__file__).parent.parent
 

@@ -7,7 +7,8 @@ import pytest
 
 from hpccoll.errors import UnsupportedError
 from hpccoll.export import msccl
-from hpccoll.registry import Choice, choose
+from hpccoll.registry import Choice
+from hpccoll.spelling import choose
 
 SENDS, RECEIVES = {"s"}, {"r", "rrc"}
 

@@ -30,7 +30,7 @@ from hpccoll.engines.rows import (
 )
 from hpccoll.layout import INPUT, Message
 from hpccoll.plan import Wait
-from hpccoll.registry import choose
+from hpccoll.spelling import choose
 
 CHOICES = [
     *(("allreduce", name) for name in ("ring", "recursive-doubling", "rabenseifner", "circulant")),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpccoll import listing, registry
+from hpccoll import listing, registry, spelling
 from hpccoll.bind import bind
 from hpccoll.engines import loopback
 from hpccoll.layout import Message
@@ -45,7 +45,7 @@ def added(tmp_path, monkeypatch):
 
 def test_the_example_is_listed_proven_and_run_from_one_place(added):
     assert f"`{added}`" in listing.index()
-    (choice,) = registry.choose("allgather", added)
+    (choice,) = spelling.choose("allgather", added)
     for case in obligations(choice.algorithm, range(1, 17)):
         prove(*case)
     for size in (1, 2, 5, 8):

@@ -5,9 +5,10 @@ import pytest
 from hpccoll import registry, verify
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.errors import UnsupportedError, UsageError
-from hpccoll.registry import Choice, Parameter, algorithm, catalogue, choose, find
+from hpccoll.registry import Choice, Parameter, algorithm, catalogue, find
 from hpccoll.schedule import Recv, Round, Send
 from hpccoll.shapes import Requirement, power_of_two
+from hpccoll.spelling import choose
 
 RING = Choice(find("allreduce", "ring"))
 

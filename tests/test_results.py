@@ -18,9 +18,9 @@ from hpccoll.launch import Launch
 from hpccoll.layout import Message
 from hpccoll.measure import Measurement
 from hpccoll.placement import Placement
-from hpccoll.registry import choose
 from hpccoll.request import build
 from hpccoll.results import CSV_COLUMNS, Writer
+from hpccoll.spelling import choose
 from hpccoll.stats import compare, summarize
 from hpccoll.straggler import Straggler
 

@@ -10,8 +10,9 @@ from hpccoll.combinators import FINER, among, refined
 from hpccoll.cost import evaluate
 from hpccoll.errors import UnsupportedError, UsageError, VerificationError
 from hpccoll.placement import Placement, even, place
-from hpccoll.registry import Choice, catalogue, choose, find, plain
+from hpccoll.registry import Choice, catalogue, find, plain
 from hpccoll.schedule import Send
+from hpccoll.spelling import choose
 
 PLACED = [entry for entry in catalogue() if entry.placed]
 IDS = [f"{entry.collective.name}-{entry.name}" for entry in PLACED]

@@ -61,7 +61,7 @@ def command(
     from hpccoll.export.formats import format_of, render
     from hpccoll.layout import Message
     from hpccoll.placement import place
-    from hpccoll.registry import named
+    from hpccoll.spelling import named
 
     if len(names) > 2:
         raise UsageError(f"show takes a collective and an algorithm, got {' '.join(names)}")

@@ -23,7 +23,8 @@ def command(collective: str | None, ranks: str, algorithm: str) -> None:
     reductions equal the printed formulas. Algorithms that ask for nodes are proven on a spread of
     placements. A wrong algorithm gives rank, round and block, and exit code 1.
     """
-    from hpccoll.registry import catalogue, named
+    from hpccoll.registry import catalogue
+    from hpccoll.spelling import named
     from hpccoll.verify import conclusion, prove_all, prove_rotation
 
     sizes = _sizes(ranks)
