@@ -1,5 +1,6 @@
 """Where one rank's share of a message lies in the caller's buffers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hpccoll.collectives import Collective
@@ -97,8 +98,14 @@ def check_message(collective: Collective, size: int, message: Message) -> None:
 
     What is received must be as long as what it replaces, so an alltoall's blocks must be equal.
     """
-    replaces = message.in_place and collective.vectors(size) > 1
-    if replaces and not natural(collective, size, message).even:
+    if not message.in_place or collective.vectors(size) == 1:
+        return
+    blocks = natural(collective, size, message)
+
+    def lengths(of: Callable[[int, int, int, int], range], rank: int) -> list[int]:
+        return [blocks.size(block) for block in of(rank, size, message.root, blocks.blocks)]
+
+    if any(lengths(collective.held, r) != lengths(collective.wanted, r) for r in range(size)):
         raise UsageError(
             f"{collective.name} in place replaces what is sent by what is received, so all "
             f"blocks must be equal; use sizes that {size} ranks divide, or not --in-place"

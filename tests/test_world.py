@@ -2,6 +2,7 @@
 
 import pytest
 
+from hpccoll.placement import Placement
 from hpccoll.world import World
 
 
@@ -13,6 +14,7 @@ def world(hosts, machines, cores):
         hosts=tuple(hosts),
         machines=tuple(machines),
         cores=tuple(cores),
+        placement=Placement(hosts),
         library="MPICH 5.0.2",
         library_version="",
         standard="4.1",
