@@ -15,7 +15,7 @@ REPETITIONS = 6
 OPTIONS = ("--warmup", "1", "--repetitions", f"{REPETITIONS}", "--min-repetitions", "1")
 SIZES = (4, 24, 4096, 24000)
 """Fewer elements than ranks, and numbers that 2 and 3 ranks divide, and don't."""
-FEWEST = {"gather": 3, "scatter": 3, "scan": 3, "exscan": 3}
+FEWEST = {"gather": 3, "scatter": 3, "scan": 3, "exscan": 3, "sendrecv": 1}
 """Of the algorithms of a collective, with the library's own choice: some have only two."""
 
 
