@@ -74,7 +74,7 @@ ROW = re.compile(
 )
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 def test_every_cell_is_measured_once_and_right(launcher, tmp_path, ranks):
     files = {name: tmp_path / f"{name}.jsonl" for name in COLLECTIVES}
     commands = [
