@@ -155,7 +155,15 @@ class Pattern:
     @property
     def message(self) -> Message:
         """Return the message that the inputs are for, out of place."""
-        return Message(self.count, self.dtype.itemsize, self.root, counts=self.counts)
+        reduces = self.collective.reduces
+        return Message(
+            self.count,
+            self.dtype.itemsize,
+            self.root,
+            average=reduces and self.operator.average,
+            ordered=reduces and not self.operator.commutative,
+            counts=self.counts,
+        )
 
     @cached_property
     def blocks(self) -> Partition:

@@ -277,7 +277,7 @@ class Choice:
         entry = self.algorithm
         for problem in self._unmet(size):
             raise UnsupportedError(problem)
-        if self.supports(size):
+        if entry.supports(size, self.parameters):
             return
         assert entry.requires is not None
         others = [a.name for a in catalogue(entry.collective.name) if a.supports(size)]

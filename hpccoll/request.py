@@ -97,6 +97,7 @@ class Request:
     shares: Shares = field(default_factory=Shares)
     nodes: str | None = None
     placement: Placement | None = None
+    forced: tuple[LibraryChoice, ...] = ()
 
     def placed(self, real: Placement) -> "Request":
         """Return the request for ranks that are placed so, or as ``--nodes`` says.
@@ -109,8 +110,6 @@ class Request:
         nodes = place(self.nodes, real.size) if self.nodes else real
         choices = tuple(choice.on(nodes) for choice in self.choices)
         return replace(self, choices=choices, placement=nodes)
-
-    forced: tuple[LibraryChoice, ...] = ()
 
     def roots(self, size: int) -> range:
         """Return the roots to measure on `size` ranks.

@@ -7,7 +7,7 @@ check must find each; undamaged it must find none.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, islice, product
 from typing import TYPE_CHECKING, Any
 
@@ -196,9 +196,9 @@ def _cases(size: int, report: Report) -> Iterator[tuple[Pattern, Choice]]:
         natural = collective.natural(size)
         blocks = max(len(collective.wanted(rank, size, root, natural)) for rank in range(size))
         elements = SHARE * size * natural // max(blocks, 1) // collective.vectors(size)
-        ordered = collective.reduces and not operator.commutative
-        choices = [c for c in able[collective.name] if not (ordered and c.algorithm.commutative)]
         pattern = Pattern(collective, of, operator, size, elements, root, seed)
+        ordered = pattern.message.ordered
+        choices = [c for c in able[collective.name] if not (ordered and c.algorithm.commutative)]
         yield pattern, choices[turn % len(choices)]
 
 
@@ -214,10 +214,7 @@ def _victim(pattern: Pattern, number: int) -> int:
 
 def _call(pattern: Pattern, choice: Choice, comm: "MPI.Comm", watchdog: Watchdog) -> Victim:
     """Make a call; every rank is a victim that could be."""
-    average = pattern.operator.average and pattern.collective.reduces
-    ordered = pattern.collective.reduces and not pattern.operator.commutative
-    message = replace(pattern.message, average=average, ordered=ordered)
-    plan = bind(choice, comm.rank, comm.size, message)
+    plan = bind(choice, comm.rank, comm.size, pattern.message)
     spaces = allocate(plan.layout, plan.scratch, pattern.dtype)
     pattern.fill(comm.rank, plan.layout, spaces)
     victim = Victim(pattern, comm.rank, plan.layout, spaces)

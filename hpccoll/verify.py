@@ -89,7 +89,7 @@ def execute(
         The algorithm isn't defined for `size` ranks.
     """
     contract, natural = choice.algorithm.collective, choice.blocks(size)
-    _check_blocks(contract, size, root, natural)
+    _check_blocks(contract, size, natural)
     grid = choice.grid(size)
     pieces = grid // natural
     held = [contract.held(r, size, root, natural) for r in range(size)]
@@ -106,7 +106,7 @@ def _pieces(natural: range, pieces: int) -> list[int]:
     return [block * pieces + piece for block in natural for piece in range(pieces)]
 
 
-def _check_blocks(contract: Collective, size: int, root: int, natural: int) -> None:
+def _check_blocks(contract: Collective, size: int, natural: int) -> None:
     """Check that the declared blocks are the contract's, which else would ask for nothing."""
     if natural < 1:
         raise VerificationError("blocks= declares no blocks")

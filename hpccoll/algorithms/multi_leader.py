@@ -5,9 +5,6 @@ rails, send at once. There are as many lanes as the smallest node has ranks; wha
 and get travels inside their node.
 """
 
-from collections.abc import Iterable
-from itertools import chain
-
 from hpccoll.algorithms.two_level import (
     ALLGATHER,
     ALLREDUCE,
@@ -16,7 +13,9 @@ from hpccoll.algorithms.two_level import (
     REDUCE,
     REDUCE_SCATTER,
     SCATTER,
+    own,
     per_rank,
+    together,
 )
 from hpccoll.combinators import Names, Schedule, among, refined, reverse, sparing
 from hpccoll.placement import Placement
@@ -149,17 +148,9 @@ def multi_leader_reduce(
 def _blocks(nodes: Placement, pieces: int) -> list[list[Names]]:
     """Return, per lane and node, the names of the blocks that travel there."""
     return [
-        [_joined(_own(rank, pieces) for rank in ranks[i :: nodes.lanes]) for ranks in nodes.members]
+        [together(own(rank, pieces) for rank in ranks[i :: nodes.lanes]) for ranks in nodes.members]
         for i in range(nodes.lanes)
     ]
-
-
-def _own(rank: int, pieces: int) -> range:
-    return range(rank * pieces, (rank + 1) * pieces)
-
-
-def _joined(names: Iterable[Names]) -> Names:
-    return tuple(chain.from_iterable(names))
 
 
 def _handed_in(nodes: Placement, rank: int, pieces: int) -> Rounds:
@@ -167,9 +158,9 @@ def _handed_in(nodes: Placement, rank: int, pieces: int) -> Rounds:
     local, lanes = nodes.local(rank), nodes.lanes
     place = local.index(rank)
     if place >= lanes:
-        yield Round(Send(local[place % lanes], _own(rank, pieces)))
+        yield Round(Send(local[place % lanes], own(rank, pieces)))
     elif guests := local[place + lanes :: lanes]:
-        yield Round(*(Recv(guest, _own(guest, pieces)) for guest in guests))
+        yield Round(*(Recv(guest, own(guest, pieces)) for guest in guests))
 
 
 @algorithm(
@@ -193,7 +184,7 @@ def multi_leader_allgather(
     blocks = _blocks(nodes, pieces)
     yield from _handed_in(nodes, rank, pieces)
     yield from _across(nodes, rank, across, blocks)
-    yield from _within(nodes, rank, inside, [_joined(lane) for lane in blocks])
+    yield from _within(nodes, rank, inside, [together(lane) for lane in blocks])
 
 
 @algorithm(
@@ -221,6 +212,6 @@ def multi_leader_reduce_scatter(
     """
     pieces = per_rank(nodes, across, inside)
     blocks = _blocks(nodes, pieces)
-    yield from _within(nodes, rank, inside, [_joined(lane) for lane in blocks])
+    yield from _within(nodes, rank, inside, [together(lane) for lane in blocks])
     yield from _across(nodes, rank, across, blocks)
     yield from reverse(_handed_in(nodes, rank, pieces), Recv)

@@ -4,6 +4,9 @@ Of a node's ranks only the leader sends to other nodes, so that a byte crosses t
 a node, however many ranks it has. The schedules inside and across are parameters.
 """
 
+from collections.abc import Iterable
+from itertools import chain
+
 from hpccoll.algorithms import allgather, allreduce, bcast, gather, reduce, reduce_scatter, scatter
 from hpccoll.combinators import Names, among, refined
 from hpccoll.placement import Placement
@@ -105,10 +108,19 @@ def two_level_reduce(
     yield from among(nodes.lane(0), rank, across, vector)
 
 
-def _blocks(nodes: Placement, pieces: int) -> tuple[list[Names], list[Names]]:
-    """Return the names of every rank's block, and of every node's."""
-    own: list[Names] = [range(r * pieces, (r + 1) * pieces) for r in range(nodes.size)]
-    return own, [tuple(b for r in ranks for b in own[r]) for ranks in nodes.members]
+def own(rank: int, pieces: int) -> range:
+    """Return the names of a rank's block."""
+    return range(rank * pieces, (rank + 1) * pieces)
+
+
+def together(names: Iterable[Names]) -> Names:
+    """Return several blocks' names as one."""
+    return tuple(chain.from_iterable(names))
+
+
+def _of_nodes(nodes: Placement, pieces: int) -> list[Names]:
+    """Return the names of every node's blocks."""
+    return [together(own(r, pieces) for r in ranks) for ranks in nodes.members]
 
 
 @algorithm(
@@ -134,11 +146,10 @@ def two_level_allgather(
     Luo, Wu, Bosilca, Pei, Cao, Patinyasakdikul, Zhong, Dongarra, CLUSTER 2020,
     doi:10.1109/CLUSTER49012.2020.00013.
     """
-    own, of_nodes = _blocks(nodes, per_rank(nodes, across, inside))
-    local = nodes.local(rank)
-    yield from among(local, rank, inside, [own[r] for r in local])
-    yield from among(nodes.lane(0), rank, across, of_nodes)
-    yield from among(local, rank, back, [range(len(own) * len(own[0]))])
+    pieces, local = per_rank(nodes, across, inside), nodes.local(rank)
+    yield from among(local, rank, inside, [own(r, pieces) for r in local])
+    yield from among(nodes.lane(0), rank, across, _of_nodes(nodes, pieces))
+    yield from among(local, rank, back, [range(size * pieces)])
 
 
 @algorithm(
@@ -165,8 +176,7 @@ def two_level_reduce_scatter(
     ----------
     Kielmann, Hofman, Bal, Plaat, Bhoedjang, PPoPP 1999, doi:10.1145/301104.301116.
     """
-    own, of_nodes = _blocks(nodes, per_rank(nodes, across, back))
-    local = nodes.local(rank)
-    yield from among(local, rank, inside, [range(len(own) * len(own[0]))])
-    yield from among(nodes.lane(0), rank, across, of_nodes)
-    yield from among(local, rank, back, [own[r] for r in local])
+    pieces, local = per_rank(nodes, across, back), nodes.local(rank)
+    yield from among(local, rank, inside, [range(size * pieces)])
+    yield from among(nodes.lane(0), rank, across, _of_nodes(nodes, pieces))
+    yield from among(local, rank, back, [own(r, pieces) for r in local])
