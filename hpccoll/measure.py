@@ -6,8 +6,7 @@ drifts. Results are checked in untimed calls before and after.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil
 from random import Random
@@ -15,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from hpccoll.candidates import Candidates, candidates, memory
+from hpccoll.candidates import Candidate, Candidates, candidates, memory
 from hpccoll.check import LeftEarly, Mismatch, Pattern
 from hpccoll.clock import now
 from hpccoll.datatypes import Array
-from hpccoll.engines.call import Call
 from hpccoll.errors import EngineError
 from hpccoll.layout import Message, check_message
 from hpccoll.registry import LIBRARY, Value
@@ -119,13 +117,7 @@ class _Series:
     `delayed` has those that began late, `ranks` a row per call if they are wanted.
     """
 
-    algorithm: str
-    label: str
-    parameters: dict[str, Value]
-    chosen: tuple[str, ...]
-    call: Call
-    selection: Selection | None = None
-    context: Callable[[], AbstractContextManager[None]] = nullcontext
+    candidate: Candidate
     first: float = 0.0
     late: int = 0
     samples: list[float] = field(default_factory=list)
@@ -184,25 +176,26 @@ class _Cell:
         self.touch = NOTHING
         if request.touch:
             self.touch = touched(ready.spaces, ready.place.in_place, request.cold)
-        self.series = [
-            _Series(c.algorithm, c.label, c.parameters, c.chosen, c.call, c.selection, c.context)
-            for c in ready.calls
-        ]
+        self.series = [_Series(candidate) for candidate in ready.calls]
         self.canaries: list[tuple[float, float]] = []
-        self.width = 0.0
-        self.checked = False
+
+    @property
+    def checked(self) -> bool:
+        """Tell whether results are checked: of a barrier, only where the ranks have one time."""
+        of = self.request.collective
+        return self.request.check and (of.moves_data or self.loop.one_time)
 
     def measure(self) -> Group:
         """Try what the library may refuse, check, warm up, sample, check again."""
         skipped = self.ready.skipped | self._refused()
-        self.series = [series for series in self.series if series.label not in skipped]
+        self.series = [series for series in self.series if series.candidate.label not in skipped]
         return Group(self.message, self._measured() if self.series else [], skipped)
 
     def _refused(self) -> dict[str, str]:
         """Call the library's own algorithms once, and return the reasons of those that failed."""
         reasons = {}
         for series in self.series:
-            if not series.selection:
+            if not series.candidate.selection:
                 continue
             self._name(series)
             problem = None
@@ -213,14 +206,16 @@ class _Cell:
             self.loop.watchdog.pause()
             problems = [text for text in self.world.comm.allgather(problem) if text]
             if problems:
-                reasons[series.label] = f"{REFUSED}{self.world.library} says: {problems[0]}"
+                reasons[series.candidate.label] = (
+                    f"{REFUSED}{self.world.library} says: {problems[0]}"
+                )
             else:
                 series.first = float(self.world.slowest(times.ends - times.begins)[:1].sum())
         return reasons
 
     def _run(self, series: _Series, count: int, touch: Touched = NOTHING, **how: Any) -> Times:
-        with series.context():
-            return self.loop.run(series.call, count, touch, **how)
+        with series.candidate.context():
+            return self.loop.run(series.candidate.call, count, touch, **how)
 
     def _measured(self) -> list[Measurement]:
         self._check_all("start", first=True)
@@ -233,22 +228,22 @@ class _Cell:
         for series in self.series:
             # Where no call was in time: rather late ones, and said so, than none.
             series.samples = series.samples or series.delayed
-        library = next((s.samples for s in self.series if s.algorithm == LIBRARY), None)
+        library = next((s.samples for s in self.series if s.candidate.algorithm == LIBRARY), None)
         return [self._result(series, library, warmup, stopped_by) for series in self.series]
 
     def _result(
         self, series: _Series, library: list[float] | None, warmup: int, stopped_by: str
     ) -> Measurement:
         verdict = "failed" if series.mismatches else "ok" if self.checked else "skipped"
-        own = series.algorithm != LIBRARY
+        own = series.candidate.algorithm != LIBRARY
         return Measurement(
             collective=self.request.collective.name,
-            algorithm=series.algorithm,
-            label=series.label,
-            parameters=series.parameters,
-            chosen=series.chosen,
-            engine=series.call.engine,
-            function=series.call.function,
+            algorithm=series.candidate.algorithm,
+            label=series.candidate.label,
+            parameters=series.candidate.parameters,
+            chosen=series.candidate.chosen,
+            engine=series.candidate.call.engine,
+            function=series.candidate.call.function,
             bytes=self.bytes,
             message=self.message,
             latency=summarize(series.samples),
@@ -265,7 +260,7 @@ class _Cell:
             mismatches=tuple(series.mismatches),
             verdict=compare(series.samples, library) if own and library else None,
             straggler=straggler(series.ranks, self.world.hosts) if self.request.per_rank else None,
-            selection=series.selection,
+            selection=series.candidate.selection,
         )
 
     def _narrow(self, series: _Series) -> bool:
@@ -276,9 +271,6 @@ class _Cell:
 
     def _check_all(self, when: str, first: bool = False) -> None:
         pattern, rank, watchdog = self._pattern(when), self.world.rank, self.loop.watchdog
-        self.checked = self.request.check and (
-            self.request.collective.moves_data or self.loop.one_time
-        )
         for series in self.series:
             watchdog.pause()  # making and comparing large inputs takes its time
             if self.request.check or first:
@@ -375,7 +367,7 @@ class _Cell:
 
     def _name(self, series: _Series) -> None:
         self.loop.watchdog.label = (
-            f"{self.request.collective.name} {series.label} of {format_size(self.bytes)}"
+            f"{self.request.collective.name} {series.candidate.label} of {format_size(self.bytes)}"
         )
 
     def _take(self, series: _Series, count: int, seed: str) -> None:
