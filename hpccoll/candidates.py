@@ -10,14 +10,14 @@ from hpccoll.bind import bind
 from hpccoll.buffers import allocate, check_memory
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
-from hpccoll.engines.library import LibraryCall
+from hpccoll.engines.library import LibraryCall, function_of
 from hpccoll.engines.python import PythonCall
 from hpccoll.layout import Layout, Message, layout
 from hpccoll.plan import Plan
 from hpccoll.registry import LIBRARY, Choice, Value
 from hpccoll.request import Request
 from hpccoll.sampling import Loop
-from hpccoll.selection.selections import REFUSED, Selection, Selections, function_of
+from hpccoll.selection.selections import REFUSED, Selection, Selections
 from hpccoll.units import format_size
 from hpccoll.world import World
 

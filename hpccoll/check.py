@@ -136,7 +136,7 @@ class Pattern:
         else:
             inputs = (self.inputs(source, start, stop) for source in sources)
             result = reduce(self.operator.ufunc, inputs)
-        if self.collective.reduces and self.operator.average:
+        if self.message.average:
             divide(result, self.size)
         return result
 

@@ -35,6 +35,13 @@ class HangError(HpccollError):
     """The plans of all ranks can't go on."""
 
 
+def unwritable(path: object, error: OSError) -> UsageError:
+    """Return what to say of a file, named by ``--output``, that can't be made or written."""
+    if isinstance(error, FileExistsError):
+        return UsageError(f"{path} exists; choose another --output, or overwrite it with --force")
+    return UsageError(f"{path} can't be written: {error.strerror}; choose another --output")
+
+
 def unknown(kind: str, name: str, valid: Iterable[str]) -> str:
     """Return a message about a wrong name that suggests the nearest and lists the valid ones."""
     from difflib import get_close_matches

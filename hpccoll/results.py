@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from hpccoll import clock
 from hpccoll.cost import evaluate
-from hpccoll.errors import UsageError
+from hpccoll.errors import unwritable
 from hpccoll.registry import Choice, format_value
 
 if TYPE_CHECKING:
@@ -205,14 +205,8 @@ class Writer:
     def __init__(self, path: Path, force: bool = False) -> None:
         try:
             self._file: IO[str] = path.open("w" if force else "x", encoding="utf-8")
-        except FileExistsError:
-            raise UsageError(
-                f"{path} exists; choose another --output, or overwrite it with --force"
-            ) from None
         except OSError as error:
-            raise UsageError(
-                f"{path} can't be written: {error.strerror}; choose another --output"
-            ) from None
+            raise unwritable(path, error) from None
 
     def write(self, record: Record) -> None:
         """Append one line."""

@@ -99,16 +99,10 @@ def _message(length: str | None, dtype: str | None, root: int) -> "Message":
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    from hpccoll.errors import UsageError
+    from hpccoll.errors import unwritable
 
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise UsageError(
-            f"{path} exists; choose another --output, or overwrite it with --force"
-        ) from None
     except OSError as error:
-        raise UsageError(
-            f"{path} can't be written: {error.strerror}; choose another --output"
-        ) from None
+        raise unwritable(path, error) from None

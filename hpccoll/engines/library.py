@@ -76,6 +76,13 @@ class Arguments:
         return max((self.count, self.held, self.result, *numbers))
 
 
+def function_of(collective: Collective, message: Message, size: int) -> str:
+    """Return the MPI function that is called with `message` on `size` ranks."""
+    if message.in_place and collective.replacing:
+        return collective.replacing
+    return collective.baseline[not natural(collective, size, message).even]
+
+
 def arguments(
     collective: Collective, message: Message, place: Layout, rank: int, size: int
 ) -> Arguments:
@@ -89,9 +96,8 @@ def arguments(
         window = Window(blocks, names, 1)
         return tuple(map(blocks.size, names)), tuple(map(window.offset, names))
 
-    function = collective.baseline[not blocks.even]
     return Arguments(
-        (collective.replacing if place.in_place else "") or function,
+        function_of(collective, message, size),
         message.count,
         blocks.size(0),
         place.held.count,
@@ -208,7 +214,7 @@ class LibraryCall:
         }
         result = place.result
         self._averaged = None
-        if collective.reduces and operator.average:
+        if message.average:
             self._averaged = spaces[OUTPUT][: result.count]
         self._rank, self._ranks, self._failure = comm.rank, comm.size, MPI.Exception
         self._call = calls[self.function]

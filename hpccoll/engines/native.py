@@ -252,14 +252,13 @@ class NativeCollective(_NativeCall):
         words |= {"held": given.held, "result": given.result}
         words["right"], words["left"] = neighbours(self.comm)
         words |= {"tag": 0, "status": status.ctypes.data}
-        averages = collective.reduces and operator.average
         self.handle = native.extension.Collective(
             native.library,
             native.function(self.function),
             array("q", [_signed(words[name]) for name in ARGUMENTS[given.function].split()]),
             received.dtype.name,
             received.ctypes.data,
-            given.result if averages else 0,
+            given.result if message.average else 0,
             float(self.comm.size),
         )
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hpccoll.collectives import Collective
+from hpccoll.engines.library import function_of
 from hpccoll.errors import UnsupportedError, UsageError, unknown
-from hpccoll.layout import Message, natural
+from hpccoll.layout import Message
 from hpccoll.library_choice import ALL, LibraryChoice
 from hpccoll.request import Request
 from hpccoll.sampling import Loop
@@ -150,11 +150,6 @@ def select(request: Request, loop: Loop) -> Selections:
     for function in sorted(functions):
         _select(made, family, function, request.forced, loop)
     return made
-
-
-def function_of(collective: Collective, message: Message, size: int) -> str:
-    """Return the MPI function that is called with `message` on `size` ranks."""
-    return collective.baseline[not natural(collective, size, message).even]
 
 
 def _check_names(family: Family, request: Request, functions: list[str], library: str) -> None:

@@ -13,12 +13,12 @@ from hpccoll import request
 from hpccoll.buffers import allocate
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.datatypes import OPERATORS
-from hpccoll.engines.library import LibraryCall
+from hpccoll.engines.library import LibraryCall, function_of
 from hpccoll.errors import EngineError
 from hpccoll.launch import detect
 from hpccoll.layout import Message, layout
 from hpccoll.sampling import Loop
-from hpccoll.selection.selections import Selection, function_of, select
+from hpccoll.selection.selections import Selection, select
 from hpccoll.selection.tool_interface import ToolInterface
 from hpccoll.watchdog import Watchdog
 from hpccoll.world import World, start
