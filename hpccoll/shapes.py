@@ -1,6 +1,6 @@
 """Index arithmetic that families of algorithms share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isqrt, prod
@@ -155,6 +155,17 @@ class Folding:
     def number(self, rank: int) -> int:
         """Return the number of the group that `rank` is in."""
         return max(rank // self.radix, rank - self.extra)
+
+
+def windows(size: int, window: int) -> Iterator[range]:
+    """Yield the numbers from 1 below `size`, `window` of them at a time (0: all at once).
+
+    >>> list(windows(6, 2))
+    [range(1, 3), range(3, 5), range(5, 6)]
+    """
+    width = window or size
+    for first in range(1, size, width):
+        yield range(first, min(first + width, size))
 
 
 @cache

@@ -3,7 +3,7 @@
 from hpccoll.algorithms.knomial import CHILDREN
 from hpccoll.registry import algorithm
 from hpccoll.schedule import Action, Recv, Round, Rounds, Send
-from hpccoll.shapes import power_of_two_below
+from hpccoll.shapes import power_of_two_below, windows
 
 
 @algorithm(
@@ -21,9 +21,7 @@ def linear(rank: int, size: int, window: int = 0) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    width = window or size
-    for first in range(1, size, width):
-        shifts = range(first, min(first + width, size))
+    for shifts in windows(size, window):
         peers = [((rank + shift) % size, (rank - shift) % size) for shift in shifts]
         yield Round(
             *(Send(to, rank * size + to) for to, _ in peers),

@@ -5,7 +5,7 @@ from hpccoll.algorithms import scatter
 from hpccoll.combinators import reverse
 from hpccoll.registry import algorithm
 from hpccoll.schedule import Recv, Round, Rounds, Send
-from hpccoll.shapes import even
+from hpccoll.shapes import even, windows
 
 
 @algorithm(
@@ -26,9 +26,8 @@ def linear(rank: int, size: int, window: int = 0) -> Rounds:
     if rank:
         yield Round(Send(0, rank))
         return
-    width = window or size
-    for first in range(1, size, width):
-        yield Round(*(Recv(peer, peer) for peer in range(first, min(first + width, size))))
+    for peers in windows(size, window):
+        yield Round(*(Recv(peer, peer) for peer in peers))
 
 
 @algorithm(

@@ -4,6 +4,7 @@ from hpccoll.algorithms.groups import reduce_in_order
 from hpccoll.combinators import reverse
 from hpccoll.registry import algorithm
 from hpccoll.schedule import RIGHT, Combine, Recv, Round, Rounds, Send
+from hpccoll.shapes import windows
 
 
 @algorithm(
@@ -21,9 +22,7 @@ def allgather(rank: int, size: int, window: int = 0) -> Rounds:
     ----------
     Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, doi:10.1177/1094342005051521.
     """
-    width = window or size
-    for first in range(1, size, width):
-        shifts = range(first, min(first + width, size))
+    for shifts in windows(size, window):
         yield Round(
             *(Send((rank + shift) % size, rank) for shift in shifts),
             *(Recv((rank - shift) % size, (rank - shift) % size) for shift in shifts),

@@ -4,7 +4,7 @@ from hpccoll.algorithms import knomial as knomial_tree
 from hpccoll.algorithms import trees
 from hpccoll.registry import algorithm
 from hpccoll.schedule import Recv, Round, Rounds, Send
-from hpccoll.shapes import even
+from hpccoll.shapes import even, windows
 
 
 @algorithm(
@@ -25,9 +25,8 @@ def linear(rank: int, size: int, window: int = 0) -> Rounds:
     if rank:
         yield Round(Recv(0, rank))
         return
-    width = window or size
-    for first in range(1, size, width):
-        yield Round(*(Send(peer, peer) for peer in range(first, min(first + width, size))))
+    for peers in windows(size, window):
+        yield Round(*(Send(peer, peer) for peer in peers))
 
 
 @algorithm("scatter", rounds="L", sent="n*(p-1)/p")
