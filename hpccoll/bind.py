@@ -19,6 +19,7 @@ from hpccoll.schedule import DATA, LEFT, Combine, Ranges, Recv, Round, Send, ran
 from hpccoll.schedule import Copy as CopyBlocks
 from hpccoll.schedule import Reduce as ReduceBlocks
 from hpccoll.scratch import allocate
+from hpccoll.segmentation import WHOLE, Segmentation
 
 PACK_BYTES = 4096
 """A message of several separate ranges is packed if they have up to so many bytes on average, and
@@ -27,24 +28,6 @@ SHORT_BYTES = 512
 """Messages up to this size are sent before the round's receives are posted."""
 LONG_BYTES = 1 << 16
 """From this size on messages wait for the receiver's consent, in every library."""
-LARGEST_PIECE = 1 << 30
-"""No message has more bytes than this: not every library counts beyond 2**31."""
-
-
-@dataclass(frozen=True, slots=True)
-class Segmentation:
-    """How long messages are cut; both ends must use the same.
-
-    Attributes
-    ----------
-    bytes
-        The longest piece of a message.
-    window
-        Pieces that a round's only receive has in flight; each is reduced as soon as it is there.
-    """
-
-    bytes: int = LARGEST_PIECE
-    window: int = 2
 
 
 def bind(
@@ -52,7 +35,7 @@ def bind(
     rank: int,
     size: int,
     message: Message,
-    segmentation: Segmentation = Segmentation(),
+    segmentation: Segmentation = WHOLE,
 ) -> Plan:
     """Bind the schedule of `rank` to `message`.
 
@@ -90,8 +73,7 @@ class _Binder:
         self, places: Places, rank: int, size: int, message: Message, cut: Segmentation
     ) -> None:
         self.rank, self.size, self.message = rank, size, message
-        self.piece = max(1, min(cut.bytes, LARGEST_PIECE) // message.itemsize)
-        self.window = cut.window
+        self.segmentation = cut
         self.places = places
         self.instructions = Instructions()
         self.untouched: set[int] = set()
@@ -157,7 +139,7 @@ class _Binder:
         ]
         self._wait_for_earlier(sends, number)
         pipelined = len(receives) == 1 and self._pipelined(step, sends, receives[0])
-        pieces = [self._pieces(receive.landing) for receive in receives]
+        pieces = [self._pieces(receive.landing, receive.action.peer) for receive in receives]
         if pipelined:
             pieces = [self._window(receives[0])]
         self._post(sends, receives, pieces, number, pipelined)
@@ -223,11 +205,17 @@ class _Binder:
         busy.append(landing)
         return landing
 
-    def _pieces(self, region: Region) -> list[Region]:
-        """Cut a message into pieces: both ends cut alike, by its length alone."""
-        starts = range(0, region.count, self.piece) or (0,)
+    def _piece(self, count: int, peer: int) -> int:
+        """Return the elements of the longest piece of a message of `count` elements."""
+        size = self.message.itemsize
+        return max(1, self.segmentation.piece(count * size, peer) // size)
+
+    def _pieces(self, region: Region, peer: int) -> list[Region]:
+        """Cut a message into pieces: both ends cut alike, by its length and who they are."""
+        piece = self._piece(region.count, peer)
+        starts = range(0, region.count, piece) or (0,)
         return [
-            Region(region.space, region.offset + start, min(self.piece, region.count - start))
+            Region(region.space, region.offset + start, min(piece, region.count - start))
             for start in starts
         ]
 
@@ -253,7 +241,7 @@ class _Binder:
         held_back: list[PostRecv] = []
         for receive, landings in zip(receives, pieces, strict=True):
             action = receive.action
-            for landing in landings[: self.window] if pipelined else landings:
+            for landing in landings[: self.segmentation.window] if pipelined else landings:
                 post = PostRecv(0, action.peer, landing, action.channel, number)
                 # Matching is in order, so one receive held back holds back later ones of its peer.
                 after = any((p.peer, p.channel) == (post.peer, post.channel) for p in held_back)
@@ -269,11 +257,15 @@ class _Binder:
 
     def _exchanges_long(self, sends: list[_Outgoing], receives: list[_Incoming]) -> bool:
         """Tell whether long messages, or pieces of them, go to a peer and come from it."""
-        least = LONG_BYTES // self.message.itemsize
-        if self.piece < least:
-            return False
-        peers = {r.action.peer for r in receives if r.landing.count >= least}
-        return any(s.action.peer in peers and self.places.count(s.names) >= least for s in sends)
+
+        def long(count: int, peer: int) -> bool:
+            return min(count, self._piece(count, peer)) * self.message.itemsize >= LONG_BYTES
+
+        peers = {r.action.peer for r in receives if long(r.landing.count, r.action.peer)}
+        return any(
+            s.action.peer in peers and long(self.places.count(s.names), s.action.peer)
+            for s in sends
+        )
 
     def _post_sends(self, sends: list[_Outgoing], number: int) -> None:
         for send in sends:
@@ -282,7 +274,7 @@ class _Binder:
                     self.instructions.needed(PostSend(0, send.action.peer, region, 0, number))
                 )
             source = self._packed(send.names, send.regions)
-            for piece in self._pieces(source):
+            for piece in self._pieces(source, send.action.peer):
                 self.instructions.emit(
                     PostSend(0, send.action.peer, piece, send.action.channel, number)
                 )
@@ -295,7 +287,8 @@ class _Binder:
         """
         action = receive.action
         alone = all(isinstance(a, Send) or a is action for a in step.actions)
-        if not (isinstance(action, Combine) and alone and receive.landing.count > self.piece):
+        whole = receive.landing.count <= self._piece(receive.landing.count, action.peer)
+        if whole or not (isinstance(action, Combine) and alone):
             return False
         own = self.places.located(action.buffer, receive.names)
         targets = [*(self.places.homes(action.buffer, receive.names) or ()), *own]
@@ -312,15 +305,16 @@ class _Binder:
         Where they don't stay, they take turns in a part of scratch that remains in the cache.
         """
         action = receive.action
-        pieces = self._pieces(receive.landing)
+        pieces = self._pieces(receive.landing, action.peer)
         own = self.places.located(action.buffer, receive.names)
         homes = self.places.homes(action.buffer, receive.names)
         stays = homes is None and any(place.space == INPUT for place in own)
         if receive.landing.space <= SCRATCH or stays:
             return pieces
-        turns = self.places.temporary(self.window * self.piece)
+        window, longest = self.segmentation.window, pieces[0].count
+        turns = self.places.temporary(window * longest)
         return [
-            Region(turns.space, index % self.window * self.piece, piece.count)
+            Region(turns.space, index % window * longest, piece.count)
             for index, piece in enumerate(pieces)
         ]
 
@@ -337,8 +331,8 @@ class _Binder:
                 assert isinstance(reduction, Reduce)
                 self.instructions.emit(reduction)
                 left -= reduction.into.count
-            if index + self.window < len(pieces):
-                landing = pieces[index + self.window]
+            if index + self.segmentation.window < len(pieces):
+                landing = pieces[index + self.segmentation.window]
                 self.instructions.emit(PostRecv(0, action.peer, landing, action.channel, number))
 
     def _packed(self, names: Ranges, regions: list[Region]) -> Region:

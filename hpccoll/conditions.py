@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from hpccoll.request import Request
 from hpccoll.sampling import Loop
+from hpccoll.segmentation import Pieces
+from hpccoll.units import format_size
 from hpccoll.world import World
 
 
@@ -25,6 +27,8 @@ class Conditions:
         Ranks that may use more than one core.
     placement
         Of those algorithms that ask for it, in words; empty where none does.
+    pieces
+        In which pieces messages within a node were found fastest.
     """
 
     engine: str
@@ -41,6 +45,7 @@ class Conditions:
     unbound: int
     ranks: int
     placement: str = ""
+    pieces: Pieces | None = None
 
     @classmethod
     def measured(cls, request: Request, world: World, loop: Loop, without: str) -> "Conditions":
@@ -61,6 +66,7 @@ class Conditions:
             unbound=sum(len(cores) > 1 for cores in world.cores),
             ranks=world.size,
             placement=_placement(request, world),
+            pieces=request.segmentation.pieces,
         )
 
     def notes(self) -> list[str]:
@@ -82,6 +88,8 @@ class Conditions:
         lines.append(f"begin  {begin}")
         lines.append(f"       {self._buffers()}")
         lines.append(f"       {self._overhead()}")
+        if self.pieces:
+            lines += _pieces(self.pieces)
         if self.placement:
             lines.append(f"nodes  {self.placement}")
         if self.unbound:
@@ -120,7 +128,19 @@ class Conditions:
                 "library_iprobe": self.library * 1e6,
             },
             "unbound_ranks": self.unbound,
+            "pieces": self.pieces.record() if self.pieces else None,
         }
+
+
+def _pieces(pieces: Pieces) -> list[str]:
+    """Say in which pieces messages go."""
+    cuts = [
+        f"{format_size(above)} to {format_size(most)} in pieces of {format_size(length)}"
+        for above, most, length in pieces.ranges()
+    ]
+    first, *rest = cuts
+    lines = [f"pieces within a node, messages go as was found fastest: {first}"]
+    return lines + [f"       {line}" for line in rest]
 
 
 def _placement(request: Request, world: World) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 from hpccoll import datatypes, irregular
 from hpccoll.arrival import Arrival
 from hpccoll.arrival import parse as parse_arrival
-from hpccoll.bind import Segmentation
 from hpccoll.collectives import Collective, collective
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
@@ -18,10 +17,13 @@ from hpccoll.library_choice import PREFIX, LibraryChoice, library_choices
 from hpccoll.placement import Placement, place
 from hpccoll.placement import check as check_nodes
 from hpccoll.registry import LIBRARY, Choice, catalogue
+from hpccoll.segmentation import Segmentation
 from hpccoll.spelling import choose
 from hpccoll.units import format_size, parse_size
 
 ALL = "all"
+AUTO, WHOLE = "auto", "none"
+"""Values of ``--segment`` besides a size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Request:
         Whether partial results of 16-bit floats have the type itself (``storage``) or ``float32``.
     per_rank
         Note which rank is the last.
+    measured_pieces
+        The segmentation gets the pieces that are found fastest when the run starts.
     shares
         Which part of a vector each rank has.
     nodes
@@ -94,6 +98,7 @@ class Request:
     per_rank: bool = False
     keep_samples: bool = False
     segmentation: Segmentation = field(default_factory=Segmentation)
+    measured_pieces: bool = False
     shares: Shares = field(default_factory=Shares)
     nodes: str | None = None
     placement: Placement | None = None
@@ -282,7 +287,7 @@ def build(
     root_text: str,
     no_check: bool,
     arrival: str = "none",
-    segment: str | None = None,
+    segment: str = AUTO,
     window: int = 2,
     counts: str = "equal",
     nodes: str | None = None,
@@ -322,6 +327,7 @@ def build(
         check=not no_check,
         arrival=parse_arrival(arrival),
         segmentation=_segmentation(segment, window),
+        measured_pieces=segment == AUTO,
         shares=irregular.parse(counts, of),
         nodes=nodes,
         forced=forced(algorithm),
@@ -362,8 +368,8 @@ def _operator(of: Collective, op: str, element: np.dtype[Any]) -> Operator:
     return found
 
 
-def _segmentation(segment: str | None, window: int) -> Segmentation:
-    if segment is None:
+def _segmentation(segment: str, window: int) -> Segmentation:
+    if segment in (AUTO, WHOLE):
         return Segmentation(window=window)
     length = parse_size(segment)
     if length < 1:

@@ -11,6 +11,7 @@ from hpccoll.conditions import Conditions
 from hpccoll.errors import CheckError, UsageError
 from hpccoll.launch import Launch
 from hpccoll.measure import Measurement, check_request, measure
+from hpccoll.pieces import with_pieces
 from hpccoll.progress import Progress
 from hpccoll.registry import LIBRARY
 from hpccoll.request import Request
@@ -53,6 +54,7 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
                 "--sync window and --arrival on several nodes need the native engine, which "
                 "synchronises the clocks"
             )
+        request = with_pieces(request, world, loop)
         selections = select(request, loop)
         writer = world.first(lambda: _open(output, stack))
         conditions = Conditions.measured(request, world, loop, without)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hpccoll import bind as binding
-from hpccoll import scratch, verify
-from hpccoll.bind import Segmentation, bind
+from hpccoll import scratch, segmentation, verify
+from hpccoll.bind import bind
 from hpccoll.cost import evaluate
 from hpccoll.engines import loopback
 from hpccoll.layout import INPUT, SCRATCH, Message
@@ -17,6 +17,7 @@ from hpccoll.registry import Choice, find
 from hpccoll.schedule import DATA, LEFT, RIGHT, Combine, Recv, Round, Send, ranges, span
 from hpccoll.schedule import Copy as CopyBlocks
 from hpccoll.schedule import Reduce as ReduceBlocks
+from hpccoll.segmentation import Segmentation
 from hpccoll.spelling import choose
 
 SIZES = [*range(1, 9)]
@@ -629,14 +630,14 @@ def test_an_element_is_never_cut():
     assert {n for lengths in messages_of(plans, PostSend).values() for n in lengths} == {1}
 
 
-@pytest.mark.parametrize("asked", [binding.LARGEST_PIECE, 1 << 40, 64])
+@pytest.mark.parametrize("asked", [segmentation.LARGEST_PIECE, 1 << 40, 64])
 def test_no_piece_is_larger_than_libraries_can_count(entry, monkeypatch, asked):
     # As beyond 1 GiB, with a limit that a test can reach.
     for size in filter(entry.supports, (2, 5)):
         message = Message(50, 8)
         expected = cut_plans(Choice(entry), size, message, 32, 2)
         with monkeypatch.context() as limited:
-            limited.setattr(binding, "LARGEST_PIECE", 32)
+            limited.setattr(segmentation, "LARGEST_PIECE", 32)
             assert cut_plans(Choice(entry), size, message, asked, 2) == expected
 
 
@@ -644,7 +645,7 @@ def test_messages_of_several_gib_are_cut_below_2_gib():
     plan = bind(only("tree"), 0, 2, Message(5 << 28, 8))
     sent = [m.region.count * 8 for m in plan.instructions if isinstance(m, PostSend)]
     assert sum(sent) == 5 << 31
-    assert max(sent) == binding.LARGEST_PIECE < 1 << 31
+    assert max(sent) == segmentation.LARGEST_PIECE < 1 << 31
 
 
 # When messages are waited for

@@ -9,6 +9,7 @@ from hpccoll import conditions as module
 from hpccoll.conditions import Conditions
 from hpccoll.placement import Placement
 from hpccoll.registry import Choice, find
+from hpccoll.segmentation import Pieces
 
 
 def conditions(**given):
@@ -128,3 +129,13 @@ def test_nodes_that_were_asked_for_are_not_taken_for_the_machines():
     said = said_of(Placement([0, 0, 1, 1]), Placement([0] * 4), "two-level", nodes="2")
     assert said.startswith("two-level: 2 nodes: 0-1 | 2-3\n")
     assert said.endswith(" as --nodes 2 says; really 1 node: 0-3")
+
+
+def test_pieces_are_said_and_recorded():
+    pieces = Pieces(((512, 256), (1024, None), (4096, 1920), (8192, 1920)), frozenset({0, 1}))
+    assert conditions(pieces=pieces).notes()[-2:] == [
+        "pieces within a node, messages go as was found fastest: 256 B to 512 B in pieces of 256 B",
+        "       1920 B to 8 KiB in pieces of 1920 B",
+    ]
+    assert conditions(pieces=pieces).record()["pieces"] == pieces.record()
+    assert conditions().record()["pieces"] is None

@@ -19,6 +19,7 @@ table merge kernels
 findings advice results
 columns
 measure conditions
+pieces
 candidates
 selection
 sampling
@@ -36,7 +37,7 @@ bind
 places instructions scratch
 plan
 regions
-layout
+layout segmentation
 draw
 regular
 trace

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hpccoll.bind import Segmentation, bind
+from hpccoll.bind import bind
 from hpccoll.datatypes import OPERATORS
 from hpccoll.engines import loopback, native
 from hpccoll.engines import rows as table
@@ -30,6 +30,7 @@ from hpccoll.engines.rows import (
 )
 from hpccoll.layout import INPUT, Message
 from hpccoll.plan import Wait
+from hpccoll.segmentation import Segmentation
 from hpccoll.spelling import choose
 
 CHOICES = [

@@ -7,11 +7,11 @@ import pytest
 
 from hpccoll import request
 from hpccoll.arrival import Arrival
-from hpccoll.bind import Segmentation
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.placement import Placement
 from hpccoll.registry import Choice, catalogue
+from hpccoll.segmentation import Segmentation
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -157,6 +157,13 @@ def test_messages_are_cut_and_ranks_come_late_only_where_that_is_asked():
     assert build().segmentation == Segmentation()
     assert build(segment="4KiB", window=3).segmentation == Segmentation(4 * KIB, 3)
     assert build(window=3).segmentation == Segmentation(window=3)
+
+
+@pytest.mark.parametrize(
+    ("segment", "measured"), [("auto", True), ("none", False), ("4KiB", False)]
+)
+def test_pieces_are_measured_only_where_no_length_is_asked_for(segment, measured):
+    assert build(segment=segment).measured_pieces is measured
     assert build().arrival == Arrival()
     assert build(arrival="late:2:1ms").arrival == Arrival("late", 1e-3, 2)
 

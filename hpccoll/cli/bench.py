@@ -150,7 +150,13 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     show_default=True,
     help="Type of the partial results of 16-bit floats.",
 )
-@click.option("--segment", metavar="SIZE", help="Cut messages into pieces of at most this.")
+@click.option(
+    "--segment",
+    default="auto",
+    show_default=True,
+    metavar="SIZE|auto|none",
+    help="Longest piece of a message; auto: what is found fastest within a node.",
+)
 @click.option(
     "--window",
     type=click.IntRange(1),

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
-from hpccoll.bind import PACK_BYTES, Segmentation, bind
+from hpccoll.bind import PACK_BYTES, bind
 from hpccoll.errors import UnsupportedError
 from hpccoll.export.dataflow import (
     COPY,
@@ -30,6 +30,7 @@ from hpccoll.export.dataflow import (
 from hpccoll.layout import Message, Region
 from hpccoll.plan import Plan
 from hpccoll.registry import Choice
+from hpccoll.segmentation import Segmentation
 from hpccoll.verify import execute
 
 COLLECTIVES = {

@@ -246,6 +246,23 @@ def test_a_message_in_very_many_pieces_arrives(launcher):
     assert len(re.findall(r" ok$", job.out, re.MULTILINE)) == 2
 
 
+@pytest.mark.parametrize("asked", [(), ("--segment", "none"), ("--engine", "python")])
+def test_pieces_are_measured_where_ranks_have_cores_of_their_own(launcher, tmp_path, asked):
+    path = tmp_path / "pieces.jsonl"
+    job = launcher.hpccoll(
+        2,
+        *("bench", "allgather", "-a", "ring", "--sizes", "64KiB", "-o", str(path), *asked),
+        *("--timeout", "20", "--repetitions", "50"),
+    )
+    assert job.code == 0, job.err
+    run = json.loads(path.read_text().splitlines()[0])
+    pieces = run["pieces"] or []
+    assert ("go as was found fastest" in job.out) == bool(pieces)
+    assert all(p["piece"] <= p["above"] < p["up_to"] for p in pieces)
+    if asked or run["oversubscribed"]:
+        assert not pieces
+
+
 @pytest.mark.parametrize(
     ("nodes", "spelling", "shown"),
     [("2", "2x2", "2 nodes: 0-1 | 2-3"), ("0,1,1,0", "0,1,1,0", "2 nodes: 0,3 | 1-2")],
