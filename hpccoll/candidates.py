@@ -89,7 +89,7 @@ def memory(
         own = (place.input + place.output) * request.dtype.itemsize
         # Before plans are bound: they take long where a size is far too large.
         check_memory(world, own + wide, what)
-        plans = _plans(request, _resolved(choices, world, message), world, message)
+        plans = _plans(request, _resolved(request, choices, world, message), world, message)
         need = max(need, own + wide + _scratch(plans) * _wide(request).itemsize)
     check_memory(world, need, what)
 
@@ -104,7 +104,7 @@ def candidates(
 ) -> Candidates:
     """Allocate the buffers of one message and bind everything that competes to them."""
     place = layout(request.collective, world.rank, world.size, message)
-    resolved = _resolved(choices, world, message)
+    resolved = _resolved(request, choices, world, message)
     plans = _plans(request, resolved, world, message)
     spaces = allocate(place, _scratch(plans), _wide(request))
     user = allocate(place, 0, request.dtype)[:2] if _widens(request) else spaces[:2]
@@ -180,9 +180,12 @@ def _wide(request: Request) -> "np.dtype[np.generic]":
     return np.dtype(np.float32) if _widens(request) else request.dtype
 
 
-def _resolved(choices: Sequence[Choice], world: World, message: Message) -> list[Choice]:
+def _resolved(
+    request: Request, choices: Sequence[Choice], world: World, message: Message
+) -> list[Choice]:
     """Return the choices with what the model chooses for this message."""
-    return [choice.resolved(world.size, message.count * message.itemsize) for choice in choices]
+    size = message.count * message.itemsize
+    return [choice.resolved(world.size, size, request.machine) for choice in choices]
 
 
 def _plans(

@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hpccoll import datatypes
-from hpccoll.bind import bind
-from hpccoll.buffers import allocate
 from hpccoll.engines.call import Call
-from hpccoll.layout import Message, layout
 from hpccoll.sampling import NOTHING, Loop, Touched, touched
 from hpccoll.segmentation import Pieces, Segmentation
-from hpccoll.spelling import choose
+from hpccoll.trial import CALLS, trial
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -38,8 +34,6 @@ SIZES = tuple(1 << power for power in range(9, 22))
 caches."""
 MOST_PIECES = 256
 """A message isn't cut into more of them: each costs a few instructions and a slot."""
-CALLS = 15
-"""Calls of which the median is taken."""
 GAIN = 0.95
 """Pieces must take at most this share of the whole message's time."""
 
@@ -97,10 +91,8 @@ class _Trial:
         if self.native is None:
             return self.loop.empty(), NOTHING
         pieces = Pieces(((size, length),), frozenset(range(2))) if length else None
-        message, rank = Message(size // 4, 4), self.pair.rank
-        (choice,) = choose("allreduce", "recursive-doubling")
-        plan = bind(choice, rank, 2, message, replace(self.plain, pieces=pieces))
-        place = layout(choice.algorithm.collective, rank, 2, message)
-        spaces = allocate(place, plan.scratch, np.dtype(np.float32))
-        call = self.native.plan(plan, spaces, datatypes.operator("sum"))
+        cut = replace(self.plain, pieces=pieces)
+        call, spaces = trial(
+            "allreduce", "recursive-doubling", size, cut, self.native, self.native.comm
+        )
         return call, touched(spaces, in_place=False, cold=False)

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from hpccoll.collectives import COLLECTIVES, Collective, collective
 from hpccoll.combinators import forward, rotate
-from hpccoll.cost import CANDIDATES, fastest
+from hpccoll.cost import ASSUMED, CANDIDATES, Machine, fastest
 from hpccoll.errors import UnsupportedError, UsageError, unknown
 from hpccoll.placement import Placement, even
 from hpccoll.schedule import Rounds
@@ -167,18 +167,27 @@ class Choice:
             or format_value(value) != format_value(defaults[name].default)
         )
 
-    def resolved(self, size: int, n: int) -> "Choice":
+    @property
+    def _free(self) -> list[str]:
+        """Return its own parameters that are left to the model."""
+        return [name for name in self.algorithm.chosen if name not in self.parameters]
+
+    @property
+    def free(self) -> bool:
+        """Tell whether a parameter, or one of a part's, is left to the model."""
+        return bool(self._free) or any(part.free for part in self.parts.values())
+
+    def resolved(self, size: int, n: int, machine: Machine = ASSUMED) -> "Choice":
         """Return the choice with what the model chooses for a vector of `n` bytes on `size` ranks.
 
         Without a message (to draw or to prove a schedule) these parameters have their defaults.
         """
         entry = self.algorithm
-        free = [name for name in entry.chosen if name not in self.parameters]
         chosen: dict[str, Value] = {}
-        if free:
-            chosen |= fastest(entry.time, size, n, free, self.values)
+        if free := self._free:
+            chosen |= fastest(entry.time, size, n, free, self.values, machine)
         for name, part in self.parts.items():
-            resolved = part.resolved(max(self._ranks(name, size)), n)
+            resolved = part.resolved(max(self._ranks(name, size)), n, machine)
             if resolved is not part:
                 chosen[name] = resolved
         return replace(self, parameters={**self.parameters, **chosen}) if chosen else self

@@ -9,6 +9,7 @@ from hpccoll import datatypes, irregular
 from hpccoll.arrival import Arrival
 from hpccoll.arrival import parse as parse_arrival
 from hpccoll.collectives import Collective, collective
+from hpccoll.cost import ASSUMED, Machine
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.irregular import Shares
@@ -70,6 +71,8 @@ class Request:
         What ``--nodes`` says about the placement of the ranks, None for the real one.
     placement
         The placement that follows, once the number of ranks is known.
+    machine
+        What the model that chooses parameters is told, once it is measured.
     """
 
     collective: Collective
@@ -103,6 +106,7 @@ class Request:
     nodes: str | None = None
     placement: Placement | None = None
     forced: tuple[LibraryChoice, ...] = ()
+    machine: Machine = ASSUMED
 
     def placed(self, real: Placement) -> "Request":
         """Return the request for ranks that are placed so, or as ``--nodes`` says.

@@ -10,6 +10,7 @@ from hpccoll import results, table
 from hpccoll.conditions import Conditions
 from hpccoll.errors import CheckError, UsageError
 from hpccoll.launch import Launch
+from hpccoll.machine import with_machine
 from hpccoll.measure import Measurement, check_request, measure
 from hpccoll.pieces import with_pieces
 from hpccoll.progress import Progress
@@ -54,7 +55,7 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
                 "--sync window and --arrival on several nodes need the native engine, which "
                 "synchronises the clocks"
             )
-        request = with_pieces(request, world, loop)
+        request = with_machine(with_pieces(request, world, loop), world, loop)
         selections = select(request, loop)
         writer = world.first(lambda: _open(output, stack))
         conditions = Conditions.measured(request, world, loop, without)

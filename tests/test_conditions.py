@@ -7,6 +7,7 @@ import pytest
 
 from hpccoll import conditions as module
 from hpccoll.conditions import Conditions
+from hpccoll.cost import ASSUMED
 from hpccoll.placement import Placement
 from hpccoll.registry import Choice, find
 from hpccoll.segmentation import Pieces
@@ -139,3 +140,10 @@ def test_pieces_are_said_and_recorded():
     ]
     assert conditions(pieces=pieces).record()["pieces"] == pieces.record()
     assert conditions().record()["pieces"] is None
+
+
+def test_what_the_model_was_told_is_said_and_recorded():
+    told = str(ASSUMED)
+    assert conditions(model=told).notes()[-1] == f"model  {told}"
+    assert conditions(model=told).record()["model"] == told
+    assert conditions().record()["model"] is None

@@ -19,7 +19,8 @@ table merge kernels
 findings advice results
 columns
 measure conditions
-pieces
+machine pieces
+trial
 candidates
 selection
 sampling

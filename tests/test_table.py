@@ -460,7 +460,7 @@ def test_what_the_model_chose_is_marked_and_explained_and_advised_as_asked():
     assert " chain:fanout=2:segments=16 ^ * " in rows[0]
     assert "^" not in rows[1]
     text = table.closing([[entry, measured("ring", 9)]], {})
-    assert text.startswith("^ chosen by the model, which assumes\n  alpha = 2 us")
+    assert text.startswith("^ chosen by the model for the least time; to choose: NAME")
     assert " chain:fanout=2 " in text
     assert "^" not in table.closing([[measured("ring", 9)]], {})
 
