@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hpccoll import bind as binding
+from hpccoll import obligations as proving
 from hpccoll import scratch, segmentation, verify
 from hpccoll.bind import bind
 from hpccoll.cost import evaluate
@@ -40,7 +41,7 @@ def counts(size):
 @pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
 def test_plans_give_the_defined_result(entry, in_place, call):
     for size in filter(entry.supports, SIZES):
-        for choice in verify.variants(entry, size):
+        for choice in proving.variants(entry, size):
             varied = choice.label != entry.name
             for root in roots(entry, size)[-1:] if varied else roots(entry, size):
                 for asked in [3 * size + 1] if varied else counts(size):

@@ -42,6 +42,8 @@ layout segmentation
 draw
 regular
 trace
+proofs
+obligations
 verify listing plugins
 symbolic
 algorithms

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hpccoll import obligations as proving
 from hpccoll import registry, verify
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.errors import UnsupportedError, UsageError
@@ -100,7 +101,7 @@ def test_the_placement_is_no_parameter(enter):
     assert list(entry.parameters) == ["inside", "chunks"]
     (choice,) = choose("allreduce", "made-of-ring:inside=tree:chunks=2")
     assert [*choice.schedule(1, 4)] == [*choose("allreduce", "tree")[0].schedule(1, 4)]
-    labels = {case[0].label for case in verify.obligations(entry, range(1, 9))}
+    labels = {case[0].label for case in proving.obligations(entry, range(1, 9))}
     assert {"made-of-ring", "made-of-ring:inside=tree", "made-of-ring:chunks=2"} <= labels
 
 
@@ -360,7 +361,7 @@ def test_one_decorated_function_is_known_everywhere(enter, call):
         "direct",
         "direct:burst=2",
     ]
-    proofs = [verify.prove(*asked) for asked in verify.obligations(entry, range(1, 10))]
+    proofs = [verify.prove(*asked) for asked in proving.obligations(entry, range(1, 10))]
     assert {proof.size for proof in proofs} == set(range(1, 10))
     assert call(choice, 5, 13).right
 
@@ -371,5 +372,5 @@ def test_entered_algorithms_leave_again(enter):
 
 def test_obligations_of_a_list_parameter_are_its_default_and_all_factorizations(enter):
     entry = enter("allreduce", several).algorithm
-    lists = {choice.values["factors"] for choice, _, _ in verify.obligations(entry, [4])}
+    lists = {choice.values["factors"] for choice, _, _ in proving.obligations(entry, [4])}
     assert lists == {(2, 3), (4,), (2, 2)}

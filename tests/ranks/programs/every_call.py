@@ -21,9 +21,9 @@ from hpccoll.errors import UsageError
 from hpccoll.irregular import Shares
 from hpccoll.launch import detect
 from hpccoll.layout import Message, check_message, layout
+from hpccoll.obligations import placements
 from hpccoll.registry import LIBRARY, Choice, catalogue
 from hpccoll.sampling import choose_engine
-from hpccoll.verify import placements
 from hpccoll.world import World, start
 
 SMALL = 5
