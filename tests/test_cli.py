@@ -347,7 +347,15 @@ NEIGHBOURS = (
 
 def test_verify_gives_a_counterexample_of_a_wrong_algorithm_and_exit_code_1():
     found = script(
-        BROKEN.format(body=NEIGHBOURS), "verify", "allgather", "-p", "2:3", "-a", "lazy,ring"
+        BROKEN.format(body=NEIGHBOURS),
+        "verify",
+        "allgather",
+        "-p",
+        "2:3",
+        "--beyond",
+        "0",
+        "-a",
+        "lazy,ring",
     )
     assert (found.returncode, found.stderr) == (1, "")
     wrong, right, _, last = found.stdout.rstrip("\n").split("\n")
