@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hpccoll.engines.native import Native
 
 CALLS = 15
-"""Calls of which the median is taken."""
+"""Calls that are made of each."""
 
 
 def trial(
