@@ -23,9 +23,10 @@ def command(collective: str | None, ranks: str, algorithm: str) -> None:
     reductions equal the printed formulas. Algorithms that ask for nodes are proven on a spread of
     placements. A wrong algorithm gives rank, round and block, and exit code 1.
     """
+    from hpccoll.proofs import conclusion, prove_all
     from hpccoll.registry import catalogue
     from hpccoll.spelling import named
-    from hpccoll.verify import conclusion, prove_all, prove_rotation
+    from hpccoll.verify import prove_rotation
 
     sizes = _sizes(ranks)
     entries = catalogue(collective)

@@ -12,6 +12,7 @@ import numpy as np
 from hpccoll.bind import bind
 from hpccoll.buffers import allocate
 from hpccoll.check import Pattern
+from hpccoll.choice import Choice
 from hpccoll.collectives import COLLECTIVES, Collective
 from hpccoll.datatypes import OPERATORS
 from hpccoll.engines.library import LibraryCall
@@ -21,9 +22,9 @@ from hpccoll.errors import UsageError
 from hpccoll.irregular import Shares
 from hpccoll.launch import detect
 from hpccoll.layout import Message, check_message, layout
-from hpccoll.registry import LIBRARY, Choice, catalogue
+from hpccoll.obligations import placements
+from hpccoll.registry import LIBRARY, catalogue
 from hpccoll.sampling import choose_engine
-from hpccoll.verify import placements
 from hpccoll.world import World, start
 
 SMALL = 5
