@@ -8,13 +8,15 @@ import numpy as np
 
 from hpccoll.bind import bind
 from hpccoll.buffers import allocate, check_memory
+from hpccoll.choice import Choice
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
 from hpccoll.engines.library import LibraryCall, function_of
 from hpccoll.engines.python import PythonCall
 from hpccoll.layout import Layout, Message, layout
+from hpccoll.parameter import Value
 from hpccoll.plan import Plan
-from hpccoll.registry import LIBRARY, Choice, Value
+from hpccoll.registry import LIBRARY
 from hpccoll.request import Request
 from hpccoll.sampling import Loop
 from hpccoll.selection.selections import REFUSED, Selection, Selections

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hpccoll.registry import Value, spelled
+from hpccoll.parameter import Value, spelled
 from hpccoll.stats import SAME
 
 GAP = " "

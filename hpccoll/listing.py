@@ -4,9 +4,11 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hpccoll.choice import Algorithm, Choice
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.cost import LETTERS, evaluate
-from hpccoll.registry import Algorithm, Choice, catalogue, format_value
+from hpccoll.parameter import format_value
+from hpccoll.registry import catalogue
 from hpccoll.symbolic import Counts
 
 LEGEND = (

@@ -1,22 +1,26 @@
-"""What a proof of an algorithm consists of: numbers of ranks, parameters, roots and placements."""
+"""What there is to prove of an algorithm: its parameters, placements and roots."""
 
 from collections.abc import Iterable, Iterator
-from itertools import cycle, islice, product
+from dataclasses import dataclass
+from itertools import cycle, product
 from math import ceil
 from random import Random
 
+from hpccoll.choice import Algorithm, Choice
 from hpccoll.cost import evaluate
+from hpccoll.parameter import Parameter, Value
 from hpccoll.placement import Placement, even
-from hpccoll.registry import Algorithm, Choice, Parameter, Value, plain
+from hpccoll.registry import plain
 from hpccoll.shapes import factorizations
-from hpccoll.verify import EVERY_ROOT_UP_TO
 
 VARIED_UP_TO = 16
 """Parameters other than the defaults are proven up to this number of ranks."""
 DRAWN_UP_TO = 1024
-"""Numbers of ranks beyond those asked for are drawn up to this one."""
-BUDGET = 100_000
+"""Numbers of ranks beyond those that are asked for are drawn up to this one."""
+BUDGET = 50_000
 """Messages, and blocks in messages, that a proof on a drawn number of ranks may have."""
+EVERY_ROOT_UP_TO = 12
+"""Every root is executed up to this number of ranks; beyond, the rotation's proof stands for it."""
 
 
 def variants(entry: Algorithm, size: int) -> list[Choice]:
@@ -72,33 +76,50 @@ def placements(size: int) -> list[Placement]:
     return list(dict.fromkeys(found))
 
 
-def drawn(entry: Algorithm, count: int, above: int, seed: int) -> tuple[int, ...]:
-    """Return `count` numbers of ranks from `above` to `DRAWN_UP_TO`, drawn by chance.
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Numbers of ranks drawn by chance, and how many were left out because of `BUDGET`."""
 
-    Only those that the algorithm supports and whose proof stays within `BUDGET` are drawn, so
-    there may be fewer.
+    sizes: tuple[int, ...] = ()
+    left_out: int = 0
+
+
+def draw(entry: Algorithm, count: int, above: int, seed: int) -> Drawn:
+    """Draw `count` numbers of ranks from `above` to `DRAWN_UP_TO` that the algorithm supports.
+
+    Those on which a proof would be longer than `BUDGET` are left out, so there may be fewer.
     """
     chance = Random(f"{seed} {entry.collective.name} {entry.name}")
-    sizes = chance.sample(range(above + 1, DRAWN_UP_TO + 1), max(0, DRAWN_UP_TO - above))
-    fitting = (n for n in sizes if entry.supports(n) and _work(Choice(entry), n) <= BUDGET)
-    return tuple(sorted(islice(fitting, count)))
+    candidates = list(range(above + 1, DRAWN_UP_TO + 1))
+    chance.shuffle(candidates)
+    found: list[int] = []
+    left_out = 0
+    for size in candidates:
+        if len(found) == count:
+            break
+        if not entry.supports(size):
+            continue
+        if _length(Choice(entry), size) > BUDGET:
+            left_out += 1
+        else:
+            found.append(size)
+    return Drawn(tuple(sorted(found)), left_out)
 
 
-def _work(choice: Choice, size: int) -> int:
+def _length(choice: Choice, size: int) -> int:
     """Return how many messages, and blocks in them, all ranks send at most."""
     entry, length, nodes = choice.algorithm, choice.vector(size), choice.placement(size).count
-    each = [
-        evaluate(form, size, length, choice.values, nodes) for form in (entry.messages, entry.sent)
-    ]
-    return ceil(size * max(each))
+    forms = (entry.messages, entry.sent)
+    return ceil(size * max(evaluate(f, size, length, choice.values, nodes) for f in forms))
 
 
 def obligations(
     entry: Algorithm, sizes: Iterable[int], beyond: Iterable[int] = ()
 ) -> Iterator[tuple[Choice, int, int]]:
-    """Yield every (choice, size, root) that a proof of `entry` consists of.
+    """Yield every (choice, size, root) that a proof of `entry` for `sizes` consists of.
 
-    Of the sizes `beyond` only the defaults are proven, for root 0.
+    Of the sizes `beyond` only the defaults are proven, for root 0, and last: the counterexample
+    that is shown is then a small one.
     """
     for size in sizes:
         if not entry.supports(size):

@@ -1,55 +1,71 @@
-"""Proofs of many algorithms, and the report on them."""
+"""The proofs of many algorithms on many numbers of ranks, and their sum in words."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
-from multiprocessing import get_context
-from signal import SIG_IGN, SIGINT, signal
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from hpccoll.choice import Algorithm
 from hpccoll.errors import VerificationError
-from hpccoll.obligations import BUDGET, DRAWN_UP_TO, VARIED_UP_TO, drawn, obligations
-from hpccoll.registry import Algorithm
-from hpccoll.verify import EVERY_ROOT_UP_TO, prove
+from hpccoll.obligations import (
+    BUDGET,
+    DRAWN_UP_TO,
+    EVERY_ROOT_UP_TO,
+    VARIED_UP_TO,
+    Drawn,
+    draw,
+    obligations,
+)
+from hpccoll.processes import each
+from hpccoll.verify import prove
+
+PLACED = (
+    " Two levels: on one node, on equal and uneven ones, one rank on each, ranks in turn and by "
+    "chance; their costs with the default parts on equal nodes."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What proving an algorithm found: how much is proven, and the counterexamples."""
+
+    proofs: int
+    messages: int
+    excluded: int
+    drawn: Drawn
+    failures: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was proven of one algorithm over all its obligations, or the counterexamples."""
+    """What was found of one algorithm over all its obligations."""
 
     algorithm: Algorithm
-    proofs: int
-    messages: int
-    sizes: tuple[int, ...]
-    excluded: tuple[int, ...]
-    failures: tuple[str, ...]
-    beyond: tuple[int, ...] = ()
+    findings: Findings
 
     def line(self) -> str:
         """Return what was proven, or the first counterexample, in words."""
-        entry = self.algorithm
+        entry, found = self.algorithm, self.findings
         name = f"{entry.collective.name:<15} {entry.name:<28}"
-        if self.failures:
-            more = f" ({len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
-            return f"{name} WRONG  {self.failures[0]}{more}"
+        if found.failures:
+            more = f" ({len(found.failures) - 1} more)" if len(found.failures) > 1 else ""
+            return f"{name} WRONG  {found.failures[0]}{more}"
         claims = ["data", "no deadlock", "costs"]
         if entry.collective.reduces and not entry.commutative:
             claims.append("operand order")
         if entry.collective.name == "allreduce" and entry.same_bits:
             claims.append("same bits")
-        also = f"; also on {', '.join(map(str, self.beyond))}" if self.beyond else ""
-        without = f"; {len(self.excluded)} numbers of ranks excluded" if self.excluded else ""
+        also = f"; also on {', '.join(map(str, found.drawn.sizes))}" if found.drawn.sizes else ""
+        without = f"; {found.excluded} numbers of ranks excluded" if found.excluded else ""
         return (
-            f"{name} proven {self.proofs:>4} cases, {self.messages:>7} messages: "
+            f"{name} proven {found.proofs:>4} cases, {found.messages:>7} messages: "
             f"{', '.join(claims)}{also}{without}"
         )
 
 
-def prove_one(entry: Algorithm, sizes: Iterable[int], beyond: Iterable[int] = ()) -> Report:
-    """Prove every obligation of an algorithm; failures are reported, not raised."""
-    sizes, beyond = tuple(sizes), tuple(beyond)
+def find(entry: Algorithm, sizes: Sequence[int], drawn: Drawn) -> Findings:
+    """Prove every obligation of an algorithm; failures are kept, not raised."""
     proofs = messages = 0
     failures = []
-    for choice, size, root in obligations(entry, sizes, beyond):
+    for choice, size, root in obligations(entry, sizes, drawn.sizes):
         try:
             proof = prove(choice, size, root)
         except VerificationError as error:
@@ -57,9 +73,8 @@ def prove_one(entry: Algorithm, sizes: Iterable[int], beyond: Iterable[int] = ()
         else:
             proofs += 1
             messages += proof.counts.total
-    supported = tuple(size for size in sizes if entry.supports(size))
-    excluded = tuple(size for size in sizes if not entry.supports(size))
-    return Report(entry, proofs, messages, supported, excluded, tuple(failures), beyond)
+    excluded = sum(not entry.supports(size) for size in sizes)
+    return Findings(proofs, messages, excluded, drawn, tuple(failures))
 
 
 def prove_all(
@@ -69,66 +84,53 @@ def prove_all(
     seed: int = 0,
     jobs: int = 1,
 ) -> Iterator[Report]:
-    """Yield the report of every algorithm, in their order.
+    """Prove every algorithm, and yield the reports in their order.
 
     Parameters
     ----------
     draws
-        Further numbers of ranks, beyond `sizes`, that are drawn for each.
+        So many numbers of ranks beyond `sizes` are drawn, with `seed`, for each algorithm.
     jobs
         Processes that share the work.
     """
-    sizes = tuple(sizes)
-    tasks = [(entry, sizes, drawn(entry, draws, max(sizes), seed)) for entry in entries]
-    if jobs == 1 or len(tasks) < 2:
-        yield from (prove_one(*task) for task in tasks)
-        return
-    # Forked, the processes know algorithms that were entered since this one started. An algorithm
-    # is a function, which can't be sent: only its number and what is found of it are.
-    _TASKS[:] = tasks
-    with get_context("fork").Pool(min(jobs, len(tasks)), _ignore_interrupts) as pool:
-        found = pool.imap(_prove_task, range(len(tasks)))
-        for (entry, *_), findings in zip(tasks, found, strict=True):
-            yield Report(entry, *findings)
+    entries, sizes = tuple(entries), tuple(sizes)
+
+    def work(number: int) -> Findings:
+        entry = entries[number]
+        return find(entry, sizes, draw(entry, draws, max(sizes), seed))
+
+    # Only findings come from another process: an algorithm is a function, which can't be sent.
+    findings = each(work, len(entries), jobs)
+    yield from map(Report, entries, findings)
 
 
-_TASKS: list[tuple[Algorithm, tuple[int, ...], tuple[int, ...]]] = []
-"""What the processes of `prove_all` choose from."""
-
-
-def _prove_task(number: int) -> tuple[Any, ...]:
-    """Return the report of a task, the algorithm left out."""
-    report = prove_one(*_TASKS[number])
-    return tuple(getattr(report, field.name) for field in fields(Report))[1:]
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that shares out the work: it ends the others."""
-    signal(SIGINT, SIG_IGN)
-
-
-def conclusion(reports: Iterable[Report], sizes: range, draws: int = 0, seed: int = 0) -> str:
-    """Return what was proven in all, and how far each part reaches, a line each."""
+def conclusion(
+    reports: Iterable[Report], sizes: Sequence[int], draws: int = 0, seed: int = 0
+) -> str:
+    """Return a sentence on everything that was proven, and how far each part reaches."""
     reports = tuple(reports)
-    wrong = sum(bool(report.failures) for report in reports)
-    cases = sum(report.proofs for report in reports)
+    wrong = sum(bool(report.findings.failures) for report in reports)
+    cases = sum(report.findings.proofs for report in reports)
     if wrong:
         return f"\n{wrong} of {len(reports)} algorithms are wrong; {cases} cases were proven."
-    lines = [
-        f"\nAll {len(reports)} algorithms are right on {sizes[0]} to {sizes[-1]} ranks: "
-        f"{cases} cases.",
-        f"other parameters than the defaults: up to {VARIED_UP_TO} ranks",
-        f"every root: up to {EVERY_ROOT_UP_TO} ranks; beyond, root 0, and that rotation only "
-        "renames ranks",
-    ]
-    if draws:
-        lines.append(
-            f"beyond: {draws} numbers of ranks for each, drawn up to {DRAWN_UP_TO} with seed "
-            f"{seed}\n  from those whose proof has at most {BUDGET} messages or blocks in them"
+    return (
+        f"\nAll {len(reports)} algorithms are right on {sizes[0]} to {sizes[-1]} ranks ({cases} "
+        "cases). "
+        f"Other parameters than the defaults: up to {VARIED_UP_TO} ranks. Every root: up to "
+        f"{EVERY_ROOT_UP_TO} ranks; beyond, root 0 and the proof that rotation only renames ranks."
+        + PLACED * any(report.algorithm.placed for report in reports)
+        + (
+            _about_drawn([report.findings.drawn for report in reports], draws, seed)
+            if draws
+            else ""
         )
-    if any(report.algorithm.placed for report in reports):
-        lines.append(
-            "two levels: on one node, on equal and uneven ones, one rank on each, ranks in turn "
-            "and by chance;\n  their costs with the default parts on equal nodes"
-        )
-    return "\n".join(lines)
+    )
+
+
+def _about_drawn(drawn: Sequence[Drawn], draws: int, seed: int) -> str:
+    proven, left_out = sum(len(d.sizes) for d in drawn), sum(d.left_out for d in drawn)
+    return (
+        f" Beyond: {draws} numbers of ranks of each up to {DRAWN_UP_TO}, drawn with seed {seed}; "
+        f"{proven} were proven with the defaults, {left_out} left out whose proof has more than "
+        f"{BUDGET:,} messages or blocks in messages."
+    )

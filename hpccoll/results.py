@@ -16,15 +16,16 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from hpccoll import clock
+from hpccoll.choice import Choice
 from hpccoll.cost import evaluate
 from hpccoll.errors import unwritable
-from hpccoll.registry import Choice, format_value
+from hpccoll.parameter import format_value
 
 if TYPE_CHECKING:
     from hpccoll.conditions import Conditions
     from hpccoll.launch import Launch
     from hpccoll.layout import Message
-    from hpccoll.measure import Measurement
+    from hpccoll.measurement import Measurement
     from hpccoll.request import Request
     from hpccoll.world import World
 

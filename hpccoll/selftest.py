@@ -16,6 +16,7 @@ import numpy as np
 from hpccoll.bind import bind
 from hpccoll.buffers import allocate
 from hpccoll.check import Pattern
+from hpccoll.choice import Choice
 from hpccoll.clock import now
 from hpccoll.collectives import COLLECTIVES, ROOT, UP_TO, Collective
 from hpccoll.datatypes import DTYPES, OPERATORS, dtype
@@ -23,7 +24,7 @@ from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UsageError
 from hpccoll.faults import ALONE, FAULTS, Victim
 from hpccoll.placement import Placement
-from hpccoll.registry import Choice, catalogue
+from hpccoll.registry import catalogue
 from hpccoll.watchdog import Watchdog
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from hpccoll.conditions import Conditions
 from hpccoll.errors import CheckError, UsageError
 from hpccoll.launch import Launch
 from hpccoll.machine import with_machine
-from hpccoll.measure import Measurement, check_request, measure
+from hpccoll.measure import check_request, measure
+from hpccoll.measurement import Measurement
 from hpccoll.pieces import with_pieces
 from hpccoll.progress import Progress
 from hpccoll.registry import LIBRARY

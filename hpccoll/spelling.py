@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from hpccoll.choice import Choice
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.errors import UsageError, unknown
-from hpccoll.registry import Choice, Value, catalogue, find, format_value, plain
+from hpccoll.parameter import Value, format_value
+from hpccoll.registry import catalogue, find, plain
 
 
 def choose(of: str, text: str) -> list[Choice]:

@@ -26,7 +26,7 @@ from hpccoll.stats import SAME, compare
 from hpccoll.units import format_size
 
 if TYPE_CHECKING:
-    from hpccoll.measure import Measurement
+    from hpccoll.measurement import Measurement
     from hpccoll.request import Request
     from hpccoll.world import World
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hpccoll.registry import Choice
+from hpccoll.choice import Choice
 from hpccoll.schedule import DATA, RIGHT, Combine, Message, Ranges, ranges
 from hpccoll.symbolic import Counts, Execution
 from hpccoll.verify import execute

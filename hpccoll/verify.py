@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 
+from hpccoll.choice import Choice
 from hpccoll.collectives import ALL, Collective
 from hpccoll.combinators import rotate
 from hpccoll.cost import evaluate
 from hpccoll.errors import VerificationError
-from hpccoll.registry import Choice
+from hpccoll.obligations import EVERY_ROOT_UP_TO
 from hpccoll.schedule import Round, Rounds, Send
 from hpccoll.symbolic import Counts, Execution, Watcher
-
-EVERY_ROOT_UP_TO = 12
-"""Every root is executed up to this number of ranks; beyond, the rotation's proof stands for it."""
 
 
 @dataclass(frozen=True, slots=True)

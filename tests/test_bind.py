@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from hpccoll import bind as binding
-from hpccoll import obligations as proving
-from hpccoll import scratch, segmentation, verify
+from hpccoll import messages, scratch, segmentation, verify
 from hpccoll.bind import bind
+from hpccoll.choice import Choice
 from hpccoll.cost import evaluate
 from hpccoll.engines import loopback
 from hpccoll.layout import INPUT, SCRATCH, Message
+from hpccoll.obligations import variants
 from hpccoll.plan import Copy, PostRecv, PostSend, Reduce, Wait, check_in_flight, reads, writes
-from hpccoll.registry import Choice, find
+from hpccoll.registry import find
 from hpccoll.schedule import DATA, LEFT, RIGHT, Combine, Recv, Round, Send, ranges, span
 from hpccoll.schedule import Copy as CopyBlocks
 from hpccoll.schedule import Reduce as ReduceBlocks
@@ -41,7 +42,7 @@ def counts(size):
 @pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
 def test_plans_give_the_defined_result(entry, in_place, call):
     for size in filter(entry.supports, SIZES):
-        for choice in proving.variants(entry, size):
+        for choice in variants(entry, size):
             varied = choice.label != entry.name
             for root in roots(entry, size)[-1:] if varied else roots(entry, size):
                 for asked in [3 * size + 1] if varied else counts(size):
@@ -243,7 +244,7 @@ def test_messages_that_wrap_around_are_packed_when_small_and_split_when_large(of
 @pytest.mark.parametrize(("excess", "lengths"), [(0, [1, 2]), (1, [1, 1, 1])])
 def test_pack_limit_is_in_bytes_of_a_range_on_average(excess, lengths):
     # The last message of rank 3 is of blocks 3 and 0, which don't lie side by side.
-    itemsize = binding.PACK_BYTES + excess
+    itemsize = messages.PACK_BYTES + excess
     plan = bind(only("bruck", "allgather"), 3, 4, Message(4, itemsize))
     sent = [m.region.count for m in plan.instructions if isinstance(m, PostSend)]
     assert sent == lengths
@@ -252,11 +253,11 @@ def test_pack_limit_is_in_bytes_of_a_range_on_average(excess, lengths):
 @pytest.mark.parametrize("size", [8, 64])
 def test_blocks_of_a_bruck_alltoall_are_packed_while_they_are_short(size):
     entry = find("alltoall", "bruck")
-    for count, itemsize in ((size, binding.PACK_BYTES), (size, binding.PACK_BYTES + 1)):
+    for count, itemsize in ((size, messages.PACK_BYTES), (size, messages.PACK_BYTES + 1)):
         plan = bind(Choice(entry), 1, size, Message(count, itemsize))
         sends = sum(isinstance(step, PostSend) for step in plan.instructions)
         rounds = evaluate(entry.rounds, size)
-        assert sends == (rounds if itemsize == binding.PACK_BYTES else rounds * size // 2)
+        assert sends == (rounds if itemsize == messages.PACK_BYTES else rounds * size // 2)
 
 
 @pytest.mark.parametrize("name", ["linear", "doubling-123", "recursive-doubling", "shift-scan"])
@@ -496,7 +497,7 @@ def test_random_schedules_give_what_the_definition_of_a_round_gives(enter, of, s
     rng = np.random.default_rng(seed)
     size = int(rng.integers(2, 5))
     schedules = random_schedule(rng, size, size, int(rng.integers(1, 6)))
-    monkeypatch.setattr(binding, "PACK_BYTES", int(rng.choice([0, 20, 4096])))
+    monkeypatch.setattr(messages, "PACK_BYTES", int(rng.choice([0, 20, 4096])))
 
     def made_at_random(rank, size):
         yield from schedules[rank]
@@ -561,7 +562,7 @@ def test_random_schedules_give_the_same_in_pieces(enter, of, seed, monkeypatch):
     rng = np.random.default_rng(1000 + seed)
     size = int(rng.integers(2, 5))
     schedules = random_schedule(rng, size, size, int(rng.integers(1, 6)))
-    monkeypatch.setattr(binding, "PACK_BYTES", int(rng.choice([0, 20, 4096])))
+    monkeypatch.setattr(messages, "PACK_BYTES", int(rng.choice([0, 20, 4096])))
 
     def made_at_random(rank, size):
         yield from schedules[rank]

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from hpccoll import conditions as module
+from hpccoll.choice import Choice
 from hpccoll.conditions import Conditions
 from hpccoll.cost import ASSUMED
 from hpccoll.placement import Placement
-from hpccoll.registry import Choice, find
+from hpccoll.registry import find
 from hpccoll.segmentation import Pieces
 
 

@@ -17,8 +17,9 @@ cli
 session selftest merge_table
 table merge kernels
 findings advice results
-columns
+columns parsing
 measure conditions
+turns measurement
 machine pieces
 trial
 candidates
@@ -35,6 +36,7 @@ pages
 export
 units
 bind
+local_work messages
 places instructions scratch
 plan
 regions
@@ -42,15 +44,18 @@ layout segmentation
 draw
 regular
 trace
-proofs
-obligations
-verify listing plugins
-symbolic
+proofs listing plugins
+verify
+obligations symbolic
+symbolic_rank terms
 algorithms
 library_choice
 spelling
 registry
+choice
+parameter
 combinators collectives cost
+processes
 placement
 schedule partition shapes
 errors

@@ -8,11 +8,12 @@ import pytest
 from conftest import run_in_loopback
 
 from hpccoll.bind import bind
+from hpccoll.choice import Choice
 from hpccoll.engines import loopback
 from hpccoll.errors import HangError
 from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region
 from hpccoll.plan import Copy, PostRecv, PostSend, Wait
-from hpccoll.registry import Choice, find
+from hpccoll.registry import find
 
 MANY = (9, 12, 16, 17, 33, 64)
 """Numbers of ranks beyond those of the binder's own tests."""

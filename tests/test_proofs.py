@@ -1,62 +1,51 @@
-"""Proofs of many algorithms: what is drawn beyond, and that processes share them."""
+"""The proofs of many algorithms, and their sum in words."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from hpccoll import proofs
-from hpccoll.obligations import BUDGET, DRAWN_UP_TO, drawn, obligations
-from hpccoll.registry import Choice, find
-from hpccoll.schedule import Recv, Round, Send
-from hpccoll.verify import prove
-
-FEW = [find("allreduce", "ring"), find("allgather", "bruck"), find("bcast", "binomial")]
+from hpccoll.obligations import Drawn
+from hpccoll.proofs import conclusion, prove_all
+from hpccoll.registry import catalogue, find
 
 
-def test_what_is_drawn_lies_beyond_is_supported_and_within_the_budget(entry):
-    sizes = drawn(entry, 3, 64, seed=5)
-    assert sizes == drawn(entry, 3, 64, seed=5)
-    assert all(64 < size <= DRAWN_UP_TO and entry.supports(size) for size in sizes)
-    for size in sizes[:1]:
-        assert prove(Choice(entry), size).counts.total <= BUDGET
+def test_no_algorithm_needs_less_than_it_declares(entry):
+    """Whoever asks for a commutative operator, or grants other bits, must really need it."""
+    stricter = [{"commutative": False}] if entry.commutative and entry.collective.reduces else []
+    stricter += [] if entry.same_bits else [{"same_bits": True}]
+    for claim in stricter:
+        claimed = replace(entry, **claim)
+        (report,) = prove_all([claimed], range(1, 17))
+        assert report.findings.failures
+        assert all(
+            re.search("order of the ranks|other bits", line) for line in report.findings.failures
+        )
 
 
-def test_other_seeds_draw_other_numbers_of_ranks():
-    assert len({drawn(FEW[2], 3, 64, seed) for seed in range(5)}) > 1
+@pytest.mark.parametrize("jobs", [2, 3, 99])
+def test_several_processes_find_the_same_in_the_same_order(jobs):
+    entries = catalogue("allgather")
+    alone = list(prove_all(entries, range(1, 6), draws=1, seed=7))
+    assert [report.algorithm for report in alone] == list(entries)
+    assert list(prove_all(entries, range(1, 6), draws=1, seed=7, jobs=jobs)) == alone
 
 
-def test_an_algorithm_for_powers_of_two_is_proven_beyond_on_powers_of_two():
-    sizes = drawn(find("allgather", "recursive-doubling"), 9, 64, seed=0)
-    assert set(sizes) <= {128, 256, 512, 1024}
-    assert sizes
+def test_a_wrong_algorithm_is_found_by_whichever_process_has_it():
+    wrong = replace(find("bcast", "linear"), rounds="p")
+    entries = [find("bcast", "binomial"), wrong, find("scan", "linear")]
+    reports = list(prove_all(entries, range(1, 4), jobs=2))
+    assert [bool(report.findings.failures) for report in reports] == [False, True, False]
+    assert "WRONG" in reports[1].line()
+    assert conclusion(reports, range(1, 4)).startswith("\n1 of 3 algorithms are wrong")
 
 
-def test_nothing_is_drawn_beyond_the_last():
-    assert drawn(FEW[0], 3, DRAWN_UP_TO, seed=0) == ()
-
-
-def test_a_drawn_number_of_ranks_is_proven_with_the_defaults_and_root_0():
-    asked = list(obligations(FEW[2], [2], [100]))
-    assert [(size, root) for _, size, root in asked] == [(2, 0), (2, 1), (100, 0)]
-
-
-@pytest.mark.parametrize("jobs", [2, 5])
-def test_processes_find_what_one_finds_in_the_same_order(jobs):
-    alone = list(proofs.prove_all(FEW, range(1, 6), 1, 0))
-    assert list(proofs.prove_all(FEW, range(1, 6), 1, 0, jobs)) == alone
-    assert [report.algorithm for report in alone] == FEW
-    assert all(len(report.beyond) == 1 for report in alone)
-
-
-def test_a_fault_beyond_is_found(enter):
-    def short_of_breath(rank, size):
-        for step in range(1, min(size, 70)):
-            to, source = (rank + step) % size, (rank - step) % size
-            yield Round(Send(to, rank), Recv(source, source))
-
-    choice = enter("allgather", short_of_breath)
-    entry = replace(choice.algorithm, rounds="p-1", sent="n*(p-1)/p", messages="p-1")
-    right, wrong = (proofs.prove_one(entry, [3, 5], beyond) for beyond in ((), (90,)))
-    assert not right.failures
-    assert len(wrong.failures) == 1
-    assert "on 90 ranks" in wrong.failures[0]
+def test_what_is_drawn_and_what_is_left_out_is_said():
+    (report,) = prove_all([find("scan", "linear")], range(1, 9), draws=2, seed=3)
+    drawn = report.findings.drawn
+    assert len(drawn.sizes) == 2
+    assert f"also on {drawn.sizes[0]}, {drawn.sizes[1]}" in report.line()
+    report = replace(report, findings=replace(report.findings, drawn=Drawn((99, 100), 31)))
+    said = conclusion([report], range(1, 9), 2, 3)
+    assert "drawn with seed 3; 2 were proven with the defaults, 31 left out" in said
+    assert "Beyond" not in conclusion([report], range(1, 9))

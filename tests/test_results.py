@@ -16,9 +16,9 @@ from hpccoll.cost import evaluate
 from hpccoll.errors import UsageError
 from hpccoll.launch import Launch
 from hpccoll.layout import Message
-from hpccoll.measure import Measurement
+from hpccoll.measurement import Measurement
+from hpccoll.parsing import build
 from hpccoll.placement import Placement
-from hpccoll.request import build
 from hpccoll.results import CSV_COLUMNS, Writer
 from hpccoll.spelling import choose
 from hpccoll.stats import compare, summarize

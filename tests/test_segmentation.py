@@ -5,10 +5,10 @@ import pytest
 
 from hpccoll import segmentation
 from hpccoll.bind import bind
+from hpccoll.choice import Choice
 from hpccoll.engines import loopback
 from hpccoll.layout import Message
 from hpccoll.plan import PostRecv, PostSend
-from hpccoll.registry import Choice
 from hpccoll.segmentation import LARGEST_PIECE, Pieces, Segmentation
 from hpccoll.spelling import choose
 

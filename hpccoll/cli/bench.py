@@ -203,23 +203,23 @@ def command(
     if collective == "kernels":
         _kernels(options)
         return
-    from hpccoll import launch, request, session, world
+    from hpccoll import launch, parsing, session, world
 
-    asked = request.build(collective, **options)
+    asked = parsing.build(collective, **options)
     started = launch.detect()
     ranks = world.start(started, thread_level)
     session.run(asked, ranks, started, session.Output(output, force, style), click.echo)
 
 
 def _kernels(options: dict[str, Any]) -> None:
-    from hpccoll import datatypes, kernels, request
+    from hpccoll import datatypes, kernels, parsing
     from hpccoll.errors import UsageError
 
-    dtype = datatypes.dtype(options["dtype"] or request.default_type(options["op"]))
+    dtype = datatypes.dtype(options["dtype"] or parsing.default_type(options["op"]))
     operator = datatypes.operator_for(options["op"], dtype)
     if operator.average:
         raise UsageError("avg has no kernel of its own: it is a sum and one division; use --op sum")
-    sizes = request.sizes(
+    sizes = parsing.sizes(
         options["size_list"], options["min_bytes"], options["max_bytes"], options["factor"], dtype
     )
     click.echo(kernels.header(dtype, operator))

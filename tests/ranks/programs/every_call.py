@@ -12,6 +12,7 @@ import numpy as np
 from hpccoll.bind import bind
 from hpccoll.buffers import allocate
 from hpccoll.check import Pattern
+from hpccoll.choice import Choice
 from hpccoll.collectives import COLLECTIVES, Collective
 from hpccoll.datatypes import OPERATORS
 from hpccoll.engines.library import LibraryCall
@@ -22,7 +23,7 @@ from hpccoll.irregular import Shares
 from hpccoll.launch import detect
 from hpccoll.layout import Message, check_message, layout
 from hpccoll.obligations import placements
-from hpccoll.registry import LIBRARY, Choice, catalogue
+from hpccoll.registry import LIBRARY, catalogue
 from hpccoll.sampling import choose_engine
 from hpccoll.world import World, start
 
