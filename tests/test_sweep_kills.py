@@ -73,4 +73,3 @@ def test_whatever_is_killed_the_collected_cells_are_those_of_an_undisturbed_run(
     assert kills > 5, "nothing was killed"
     contents = map(results.result, PLAN.elements)
     assert any(len(content.runs) > 1 for content in contents), "no run continued a killed one"
-
