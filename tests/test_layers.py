@@ -14,7 +14,7 @@ PACKAGE = Path(hpccoll.__file__).parent
 LAYERS = """
 __main__
 cli
-session selftest merge_table
+session selftest merge_table numerics_table
 table merge kernels
 findings advice results
 columns
@@ -23,11 +23,11 @@ candidates
 selection
 sampling
 faults watchdog clocks
-engines
+engines numerics_report
 buffers request
 check world
 arrival canary clock launch progress stats straggler
-patterns
+patterns numerics vectors
 datatypes irregular
 pages
 export
@@ -39,7 +39,7 @@ regions
 layout
 draw
 regular
-trace
+trace summation
 verify listing plugins
 symbolic
 algorithms
