@@ -13,8 +13,8 @@ Make: TypeAlias = Callable[[int, int, int, str], Array]
 
 SUFFIX = ".npy"
 """How the names of files end."""
-STEPS = 6
-"""Sizes of numbers that `scaled` has: 1, 4, 16 and so on."""
+EXPONENTS = (-20, 10)
+"""The least and the largest power of 2 by which `scaled` multiplies: what float16 can hold."""
 
 
 def _each(rank: int, count: int, seed: int) -> np.random.Generator:
@@ -39,15 +39,22 @@ def offset(size: int, count: int, seed: int, dtype: str) -> Array:
 
 
 def scaled(size: int, count: int, seed: int, dtype: str) -> Array:
-    """Draw from the normal distribution, times 4**(rank mod 6): ranks differ in magnitude."""
-    factors = 4.0 ** (np.arange(size) % STEPS)
-    vectors: Array = normal(size, count, seed, dtype) * factors[:, np.newaxis]
-    return vectors
+    """Draw from the normal distribution, each times 2**k with k from -20 to 10 by chance."""
+    vectors = []
+    for rank in range(size):
+        rng = _each(rank, count, seed)
+        factors = 2.0 ** rng.integers(*EXPONENTS, count, endpoint=True)
+        vectors.append(rng.standard_normal(count) * factors)
+    return np.stack(vectors)
 
 
 def cancelling(size: int, count: int, seed: int, dtype: str) -> Array:
-    """Draw from the normal distribution; the last rank has what brings the sum close to 0."""
-    vectors = normal(size, count, seed, dtype)
+    """Draw as `scaled`; the last rank has what brings the sum close to 0.
+
+    So wide a range of magnitudes shows the order even where 16-bit floats are summed in float32,
+    which holds the sums of a few numbers of like magnitude exactly.
+    """
+    vectors = scaled(size, count, seed, dtype)
     if size > 1:
         vectors[-1] = -vectors[:-1].sum(axis=0)
     return vectors

@@ -24,6 +24,8 @@ IDS = [f"{entry.collective.name}-{entry.name}" for entry in ENTRIES]
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 ARITHMETICS = [(name, name) for name in FLOATS] + [(name, "float32") for name in FLOATS[:2]]
 SUM = datatypes.OPERATORS["sum"]
+COUNT = 211
+"""Elements: enough for the order to show, and no number of ranks divides them."""
 DEFAULTS = {
     "algorithm": "all",
     "ranks": "8",
@@ -48,8 +50,8 @@ def arithmetic(storage, wide):
 
 
 def special(size, count, dtype, seed=0):
-    """Return normal numbers with zeros of both signs, infinities and NaNs among them."""
-    values = vectors.make("normal", size, count, seed, dtype)
+    """Return what nearly cancels, with zeros of both signs, infinities and NaNs among it."""
+    values = vectors.make("cancelling", size, count, seed, dtype)
     rng = np.random.default_rng(seed)
     for value in (0.0, -0.0, np.inf, -np.inf, np.nan):
         values[rng.random(values.shape) < 0.03] = value
@@ -83,7 +85,7 @@ def test_the_prediction_has_the_bits_of_the_plans(reduction, storage, wide):
     types = arithmetic(storage, wide)
     for size in filter(reduction.supports, range(1, 9)):
         root = size // 2 if reduction.collective.rooted else 0
-        inputs = special(size, 3 * size + 2, types.storage, seed=size)
+        inputs = special(size, COUNT, types.storage, seed=size)
         choice = Choice(reduction)
         found = evaluate(trees(choice, size, root), inputs, SUM, types.wide)
         real = in_loopback(choice, inputs, SUM, types.wide, root)
@@ -396,6 +398,17 @@ def test_cancelling_inputs_have_sums_far_below_their_magnitudes():
     for size in (2, 5, 8):
         found = exact(vectors.make("cancelling", size, 50, 0, np.dtype(np.float32)))
         assert (np.abs(found.high) <= 1e-5 * found.magnitude).all()
+
+
+@pytest.mark.parametrize(("storage", "wide"), ARITHMETICS, ids=["/".join(a) for a in ARITHMETICS])
+def test_cancelling_inputs_show_the_order_in_every_arithmetic(storage, wide):
+    # Else equal bits of prediction and plans would say nothing of the trees.
+    types = arithmetic(storage, wide)
+    for size in range(3, 9):
+        inputs = special(size, COUNT, types.storage, seed=size)
+        serial = comparable(numerics.in_rank_order(inputs, SUM, types))
+        backwards = comparable(numerics.in_rank_order(inputs[::-1], SUM, types))
+        assert (serial != backwards).any()
 
 
 # What is printed

@@ -11,8 +11,8 @@ Inputs:
   uniform     from 0 to 1
   normal      standard normal
   offset      normal, with mean 100
-  scaled      normal, times 4**(rank mod 6)
-  cancelling  normal; the last rank's bring the sum close to 0
+  scaled      normal, each times 2**k, k from -20 to 10 by chance
+  cancelling  scaled; the last rank's bring the sum close to 0
   integers    so small that every order gives the exact sum
   FILE.npy    a matrix of numpy's, a row per rank
 
