@@ -22,8 +22,8 @@ from hpccoll.numerics import (
     shared_out,
 )
 from hpccoll.placement import place
-from hpccoll.registry import Choice, Value
-from hpccoll.request import algorithms
+from hpccoll.registry import LIBRARY, Choice, Value
+from hpccoll.request import algorithms, check_nodes
 from hpccoll.spelling import numbers
 from hpccoll.summation import Trees, drawn, trees
 
@@ -114,9 +114,7 @@ def build(
     if of.contributors != ALL:
         able = [c.name for c in COLLECTIVES.values() if c.contributors == ALL]
         raise UsageError(f"numerics is for {', '.join(able)}, whose results are sums of all ranks")
-    choices, every = algorithms(of, algorithm)
-    if not choices:
-        raise UsageError(f"--algorithm {algorithm}: only hpccoll's own algorithms have known trees")
+    choices, every = _choices(of, algorithm, nodes)
     found = sizes(ranks)
     _check_root(root, of, found)
     vectors.check(inputs)
@@ -132,6 +130,17 @@ def build(
         seed=seed,
         nodes=nodes,
     )
+
+
+def _choices(of: Collective, text: str, nodes: str | None) -> tuple[tuple[Choice, ...], bool]:
+    choices, every = algorithms(of, text)
+    if not every and any(name.strip().split(":")[0] == LIBRARY for name in text.split(",")):
+        raise UsageError(
+            f"--algorithm {text}: only hpccoll's own algorithms have known trees, not the library's"
+        )
+    if nodes is not None:
+        check_nodes(nodes, choices)
+    return choices, every
 
 
 def sizes(text: str) -> tuple[int, ...]:
