@@ -9,6 +9,7 @@ from hpccoll.datatypes import SIGNIFICAND
 from hpccoll.numerics_report import Across, Figures, Outcome, Report, Request
 from hpccoll.registry import Choice, format_value
 from hpccoll.results import Record
+from hpccoll.vectors import SUFFIX
 
 WIDTH = 100
 MATRIX_UP_TO = 14
@@ -44,7 +45,9 @@ def _header(request: Request) -> str:
     name, wide = arithmetic.storage.name, arithmetic.wide.name
     exponent = SIGNIFICAND[name]
     root = f", root {request.root}" if of.rooted else ""
-    seed = "" if request.inputs.endswith(".npy") else f", seed {request.seed}"
+    source = f", seed {request.seed}"
+    if request.inputs.endswith(SUFFIX):
+        source = ", a row per rank" + " (on fewer ranks, the first ones)" * (len(request.sizes) > 1)
     bound = f"d*u*sum|x| of a tree of depth d, u = 2**-{exponent} = {2.0**-exponent:.3g}"
     if arithmetic.wide != arithmetic.storage:
         bound = (
@@ -53,7 +56,7 @@ def _header(request: Request) -> str:
         )
     lines = [
         f"{of.name} sum, {name}, partial results in {wide}{root}",
-        f"inputs       {request.count} elements per rank, {request.inputs}{seed}",
+        f"inputs       {request.count} elements per rank, {request.inputs}{source}",
         "depth        of a block's tree: additions above an input, at most; over all blocks",
         f"error        |computed - exact sum| / sum|x|, in units of u = 2**-{exponent}",
         "of bound     the largest share that an element's error reaches of its bound,",

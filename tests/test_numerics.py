@@ -1,15 +1,19 @@
 """Numerics: the predicted bits are those of the plans, errors stay within bounds, orders differ."""
 
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from hpccoll import datatypes, numerics, numerics_report, numerics_table, vectors
 from hpccoll.bind import bind
+from hpccoll.cli.numerics import command
 from hpccoll.engines import loopback
 from hpccoll.errors import UnsupportedError
 from hpccoll.layout import Message
@@ -412,6 +416,28 @@ def test_cancelling_inputs_show_the_order_in_every_arithmetic(storage, wide):
 
 
 # What is printed
+
+PAGE = Path(__file__).parents[1] / "docs" / "numerics.md"
+SHOWN = [
+    (command.split(), output.strip("\n").split("\n"))
+    for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    for command, output in re.findall(
+        r"^\$ hpccoll numerics (.+)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE
+    )
+]
+"""Every command on the page, and the lines that it is said to print."""
+
+
+@pytest.mark.parametrize(("words", "lines"), SHOWN, ids=[" ".join(words) for words, _ in SHOWN])
+def test_the_page_shows_what_the_command_prints(words, lines):
+    found = CliRunner().invoke(command, words)
+    assert found.exit_code == 0
+    pattern = "".join(".*?" if line == "..." else re.escape(line) + "\n" for line in lines)
+    assert re.search(pattern, found.output, re.DOTALL), found.output
+
+
+def test_the_page_has_commands():
+    assert len(SHOWN) == PAGE.read_text(encoding="utf-8").count("$ hpccoll numerics") > 0
 
 
 def test_a_share_of_all_or_none_is_said_of_nothing_else():
