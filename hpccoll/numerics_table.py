@@ -6,7 +6,8 @@ from textwrap import wrap
 
 from hpccoll.columns import Column, about_chosen, figures, row, span, titles, with_chosen
 from hpccoll.datatypes import SIGNIFICAND
-from hpccoll.numerics_report import Across, Figures, Outcome, Report, Request
+from hpccoll.numerics_report import Across, Figures, Outcome, Report
+from hpccoll.numerics_request import Request
 from hpccoll.registry import Choice, format_value
 from hpccoll.results import Record
 from hpccoll.vectors import SUFFIX

@@ -23,7 +23,8 @@ candidates
 selection
 sampling
 faults watchdog clocks
-engines numerics_report
+numerics_report
+engines numerics_request
 buffers request
 check world
 arrival canary clock launch progress stats straggler

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hpccoll import datatypes, numerics, numerics_report, numerics_table, vectors
+from hpccoll import datatypes, numerics, numerics_report, numerics_request, numerics_table, vectors
 from hpccoll.bind import bind
 from hpccoll.cli.numerics import command
 from hpccoll.engines import loopback
@@ -46,7 +46,7 @@ DEFAULTS = {
 
 def report(of="allreduce", **given):
     """Return what is found for what is given on the command line."""
-    return numerics_report.run(numerics_report.build(of, **DEFAULTS | given))
+    return numerics_report.run(numerics_request.build(of, **DEFAULTS | given))
 
 
 def arithmetic(storage, wide):
@@ -276,7 +276,7 @@ def test_small_integers_have_the_same_bits_in_any_order(of, dtype):
 
 
 def test_groups_are_algorithms_with_equal_bits_and_shares_are_between_them():
-    request = numerics_report.build("allreduce", **DEFAULTS)
+    request = numerics_request.build("allreduce", **DEFAULTS)
     (outcome,) = numerics_report.run(request).outcomes
     inputs = request.made(8)
     rows = {
@@ -348,7 +348,7 @@ def test_a_range_skips_sizes_that_an_algorithm_has_not_and_says_so():
     [("8", (8,)), ("2..5", (2, 3, 4, 5)), ("2..16*2", (2, 4, 8, 16)), ("9,3,3,2..3", (2, 3, 9))],
 )
 def test_numbers_of_ranks_are_read(text, expected):
-    assert numerics_report.sizes(text) == expected
+    assert numerics_request.sizes(text) == expected
 
 
 def test_the_model_chooses_what_was_left_open_and_the_table_says_so():
@@ -360,8 +360,8 @@ def test_the_model_chooses_what_was_left_open_and_the_table_says_so():
 
 def test_nodes_move_the_levels_of_two_level():
     trees_of = {
-        nodes: numerics_report.draw(
-            numerics_report.build(
+        nodes: numerics_request.draw(
+            numerics_request.build(
                 "reduce", **DEFAULTS | {"algorithm": "two-level", "nodes": nodes, "ranks": "6"}
             )
         )
@@ -373,7 +373,7 @@ def test_nodes_move_the_levels_of_two_level():
 def test_a_file_gives_the_vectors(tmp_path):
     rows = np.random.default_rng(0).standard_normal((4, 10))
     np.save(tmp_path / "x.npy", rows)
-    request = numerics_report.build(
+    request = numerics_request.build(
         "allreduce", **DEFAULTS | {"ranks": "2,4", "inputs": str(tmp_path / "x.npy")}
     )
     assert request.count == 10

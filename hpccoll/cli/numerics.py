@@ -84,14 +84,14 @@ def command(collective: str, tree: bool, style: str, **given: Any) -> None:
     The table says how far these are from the exact sum, how far they may be, and where they are
     alike: in the order of the ranks, on all ranks, by other algorithms, on other numbers of ranks.
     """
-    from hpccoll import numerics_report, numerics_table, results
+    from hpccoll import numerics_report, numerics_request, numerics_table, results
     from hpccoll.errors import CheckError, UsageError
 
-    request = numerics_report.build(collective, **given)
+    request = numerics_request.build(collective, **given)
     if tree:
         if style != "table":
             raise UsageError("--tree writes text; leave out --format jsonl")
-        click.echo(numerics_report.draw(request))
+        click.echo(numerics_request.draw(request))
         return
     report = numerics_report.run(request)
     if style == "jsonl":
