@@ -14,7 +14,7 @@ PACKAGE = Path(hpccoll.__file__).parent
 LAYERS = """
 __main__
 cli
-session selftest merge_table
+session selftest merge_table numerics
 table merge kernels
 findings advice results
 columns parsing
@@ -43,7 +43,7 @@ regions
 layout segmentation
 draw
 regular
-trace
+trace summation
 proofs listing plugins
 verify
 obligations symbolic

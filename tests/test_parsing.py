@@ -78,7 +78,7 @@ WRONG = [
     ),
     (
         {"nodes": "2", "algorithm": "ring"},
-        "--nodes is for multi-leader and two-level, none of which is measured",
+        "--nodes is for multi-leader and two-level, none of which is asked for",
     ),
     ({"segment": "0"}, "--segment must be at least one byte"),
     ({"segment": "4x"}, "write a whole number of bytes"),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpccoll.datatypes import divide
+from hpccoll.datatypes import INTEGER, divide, kind
 from hpccoll.errors import HangError
 from hpccoll.layout import OUTPUT, Region
 from hpccoll.plan import Plan, PostRecv, PostSend, Reduce, Scale, Wait
@@ -86,7 +86,7 @@ def run(
 
 def _spaces(plan: Plan, data: Array) -> list[Array]:
     # Not-a-number, or the largest integer, marks what nobody wrote.
-    poison = np.nan if data.dtype.kind in "fc" else np.iinfo(data.dtype).max
+    poison = np.iinfo(data.dtype).max if kind(data.dtype) == INTEGER else np.nan
     layout = plan.layout
     output = np.full(layout.output, poison, data.dtype)
     if layout.in_place:
