@@ -253,8 +253,9 @@ def shares(found):
     ],
 )
 def test_so_many_elements_are_as_in_the_order_of_the_ranks(dtype, ranks, algorithm, share):
-    # Measured apart from this package, with normal inputs, for a ring, a binomial tree and halving
-    # with the farthest rank first, whose tree for a power of two the circulant algorithm has.
+    # Measured apart from this package, on normal inputs, for a ring, a binomial tree, a halving.
+    # Which ranks that paired first isn't recorded: of the two orders, only farthest first (which
+    # circulant has, see the tests of trees) has its shares; rabenseifner pairs neighbours first.
     found = report(ranks=ranks, algorithm=algorithm, dtype=dtype)
     assert shares(found)[algorithm] == pytest.approx(share, abs=0.04)
 

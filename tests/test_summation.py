@@ -150,6 +150,14 @@ def test_a_commutative_operator_merges_what_differs_in_sides_alone(size):
             assert unordered(merged[0, rank]) == unordered(found.text(value))
 
 
+@pytest.mark.parametrize("size", [2, 4, 8, 16])
+def test_circulant_halves_with_the_farthest_rank_first_on_a_power_of_two(size):
+    halving = texts("reduce-scatter", "recursive-halving", size)
+    circulant = texts("allreduce", "circulant", size)
+    for one, other in zip(halving, circulant, strict=True):
+        assert set(map(unordered, one)) == set(map(unordered, other))
+
+
 def test_blocks_that_differ_in_the_names_of_ranks_alone_share_a_program():
     found = planted("allreduce", "ring", 16)
     ((program, uses),) = found.programs(commutative=True).items()
