@@ -21,7 +21,7 @@ SHARE = 0.9
 
 def allocate(place: Layout, scratch: int, dtype: np.dtype[Any]) -> list[Array]:
     """Return the input, output and scratch spaces, every page of them touched."""
-    return [np.zeros(count, dtype) + 0 for count in (place.input, place.output, scratch)]
+    return [np.full(count, 0, dtype) for count in (place.input, place.output, scratch)]
 
 
 def available() -> int:

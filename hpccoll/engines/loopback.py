@@ -86,7 +86,8 @@ def run(
 
 def _spaces(plan: Plan, data: Array) -> list[Array]:
     # Not-a-number, or the largest integer, marks what nobody wrote.
-    poison = np.nan if data.dtype.kind in "fc" else np.iinfo(data.dtype).max
+    poison = -1 if data.dtype.names else np.nan
+    poison = np.iinfo(data.dtype).max if data.dtype.kind in "iu" else poison
     layout = plan.layout
     output = np.full(layout.output, poison, data.dtype)
     if layout.in_place:

@@ -105,8 +105,7 @@ class Native:
         spaces
             Input, output and scratch, one-dimensional contiguous arrays of one dtype.
         user
-            The caller's input and output of a narrower type, if `spaces` only hold what is
-            accumulated.
+            The caller's input and output, if `spaces` hold partial results of another type.
         """
         return NativePlan(self, plan, spaces, operator, user)
 
@@ -186,7 +185,9 @@ class NativePlan(_NativeCall):
         everything = [*spaces, *(user or ())]
         self._kept = everything
         dtype = spaces[0].dtype
-        self._rows, self._origins = rows(plan, dtype.itemsize, user is not None)
+        self._rows, self._origins = rows(
+            plan, dtype.itemsize, user[0].itemsize if user else 0
+        )
         self.handle = native.extension.Program(
             native.library,
             array("q", [number for row in self._rows for number in row]),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpccoll.datatypes import Array, Operator, divide
+from hpccoll.datatypes import Array, Operator, convert, divide
 from hpccoll.engines.call import describe
 from hpccoll.layout import Region
 from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
@@ -22,7 +22,7 @@ class PythonCall:
     spaces
         Input, output and scratch, one-dimensional contiguous arrays of one dtype.
     user
-        The caller's input and output of a narrower type, if `spaces` only hold what is accumulated.
+        The caller's input and output, if `spaces` hold partial results of another type.
     """
 
     engine = "python"
@@ -91,11 +91,8 @@ class PythonCall:
         def theirs(region: Region) -> Array:
             return user[region.space][region.offset : region.offset + region.count]
 
-        before, after = (self._view(held), theirs(held)), (theirs(result), self._view(result))
-        return (
-            [lambda: np.copyto(*before)],
-            [lambda: np.copyto(*after, casting="same_kind")],
-        )
+        before, after = (theirs(held), self._view(held)), (self._view(result), theirs(result))
+        return [lambda: convert(*before)], [lambda: convert(*after)]
 
     def __call__(self) -> None:
         """Run the plan."""

@@ -11,14 +11,20 @@ SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT, 
 Row = tuple[int, ...]
 
 
-def rows(plan: Plan, itemsize: int, converts: bool) -> tuple[list[Row], list[int]]:
-    """Return the extension's table, and which instruction every row comes from."""
+def rows(plan: Plan, itemsize: int, narrow: int = 0) -> tuple[list[Row], list[int]]:
+    """Return the extension's table, and which instruction every row comes from.
+
+    Parameters
+    ----------
+    itemsize, narrow
+        Bytes of a partial result, and of the caller's element if that has another type.
+    """
     table: list[Row] = []
     origins: list[int] = []
     place = plan.layout
-    if converts:
+    if narrow:
         source = Region(3 + (place.held.space == OUTPUT), place.held.offset, place.held.count)
-        table.append(_row(CONVERT_IN, place.held, source, None, place.held.count, itemsize, 2))
+        table.append(_row(CONVERT_IN, place.held, source, None, place.held.count, itemsize, narrow))
         origins.append(0)
     posted: dict[int, PostSend | PostRecv] = {}
     for number, step in enumerate(plan.instructions):
@@ -33,9 +39,9 @@ def rows(plan: Plan, itemsize: int, converts: bool) -> tuple[list[Row], list[int
                 continue
             table.append(row)
             origins.append(number)
-    if converts:
+    if narrow:
         target = Region(4, place.result.offset, place.result.count)
-        table.append(_row(CONVERT_OUT, target, place.result, None, target.count, itemsize, 2))
+        table.append(_row(CONVERT_OUT, target, place.result, None, target.count, itemsize, narrow))
         origins.append(len(plan.instructions) - 1)
     return table, origins
 
@@ -79,7 +85,7 @@ def _row(
     def place(region: Region | None) -> tuple[int, int]:
         if region is None:
             return 0, 0
-        # Spaces from 3 on are the caller's, of the narrow type.
+        # Spaces from 3 on are the caller's.
         return region.space, region.offset * (narrow if region.space > 2 else itemsize)
 
     posted = (message.slot, message.peer, message.channel) if message else (0, 0, 0)
