@@ -1,7 +1,7 @@
 """Buffers of one measurement, planned before they are allocated."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,14 @@ SHARE = 0.9
 def allocate(place: Layout, scratch: int, dtype: np.dtype[Any]) -> list[Array]:
     """Return the input, output and scratch spaces, every page of them touched."""
     return [np.full(count, 0, dtype) for count in (place.input, place.output, scratch)]
+
+
+def working(
+    user: Sequence[Array], place: Layout, scratch: int, partial: np.dtype[Any]
+) -> list[Array]:
+    """Return the spaces of a plan: the caller's two if it works in their type, or others."""
+    own = user if partial == user[0].dtype else allocate(place, 0, partial)[:2]
+    return [*own, np.full(scratch, 0, partial)]
 
 
 def available() -> int:

@@ -63,6 +63,10 @@ class Measurement:
         The median's interval is as narrow as asked.
     late
         Calls that began after the agreed moment. They are left out, unless all were `all_late`.
+    operator
+        Name of the operator that ran.
+    baseline
+        Label of what it is compared with, itself if that is what others are.
     skew
         Median of how far apart ranks leave the barrier in this run.
     canary
@@ -70,7 +74,7 @@ class Measurement:
     check
         ``ok``, ``failed`` or ``skipped``.
     verdict
-        The comparison with the library, None for the library itself and without it.
+        The comparison with the baseline, None for a baseline itself and without it.
     selection
         How an algorithm of the library's own was selected, None for all others.
     """
@@ -94,6 +98,8 @@ class Measurement:
     canary: tuple[float, float]
     check: str
     mismatches: tuple[Mismatch | LeftEarly, ...]
+    operator: str
+    baseline: str = LIBRARY
     verdict: Verdict | None = None
     straggler: Straggler | None = None
     chosen: tuple[str, ...] = ()
@@ -136,6 +142,7 @@ def check_request(request: Request, world: World) -> None:
         fit into memory. Every rank raises it alike.
     """
     request.arrival.check(world.size)
+    request.check_terms(world.size)
     choices, _ = request.supported(world.size)
     request.shares.check(world.size)
     for size in request.sizes:
@@ -228,14 +235,12 @@ class _Cell:
         for series in self.series:
             # Where no call was in time: rather late ones, and said so, than none.
             series.samples = series.samples or series.delayed
-        library = next((s.samples for s in self.series if s.candidate.algorithm == LIBRARY), None)
-        return [self._result(series, library, warmup, stopped_by) for series in self.series]
+        return [self._result(series, warmup, stopped_by) for series in self.series]
 
-    def _result(
-        self, series: _Series, library: list[float] | None, warmup: int, stopped_by: str
-    ) -> Measurement:
+    def _result(self, series: _Series, warmup: int, stopped_by: str) -> Measurement:
         verdict = "failed" if series.mismatches else "ok" if self.checked else "skipped"
-        own = series.candidate.algorithm != LIBRARY
+        by_label = {each.candidate.label: each for each in self.series}
+        baseline = by_label.get(series.candidate.baseline, series)
         return Measurement(
             collective=self.request.collective.name,
             algorithm=series.candidate.algorithm,
@@ -258,7 +263,9 @@ class _Cell:
             canary=(_median([c[0] for c in self.canaries]), _median([c[1] for c in self.canaries])),
             check=verdict,
             mismatches=tuple(series.mismatches),
-            verdict=compare(series.samples, library) if own and library else None,
+            operator=series.candidate.operator.name,
+            baseline=series.candidate.baseline,
+            verdict=None if baseline is series else compare(series.samples, baseline.samples),
             straggler=straggler(series.ranks, self.world.hosts) if self.request.per_rank else None,
             selection=series.candidate.selection,
         )

@@ -193,7 +193,8 @@ def _rounded_float32(fields: Array) -> Array:
     """
     whole = (fields[:, 0] << 28) + (fields[:, 1] << 14) + fields[:, 2]
     coarse = whole & ~63 | (whole & 63 != 0) << 5
-    return np.where(np.abs(whole) < 1 << 52, whole, coarse).astype(np.float64)
+    coarse = np.where(np.abs(whole) < 1 << 52, whole, coarse)
+    return coarse.astype(np.float64)
 
 
 def _rounded_float64(fields: Array) -> Array:
@@ -214,7 +215,8 @@ def _rounded_float64(fields: Array) -> Array:
     # What is left over decides only where the rounding before it was a tie.
     other = nearest + 2 * error
     tie = (error * rest > 0) & (other - nearest == 2 * error)
-    return np.where(tie, other, nearest) * np.where(negative, -1, 1)
+    magnitude: Array = np.where(tie, other, nearest)
+    return magnitude * np.where(negative, -1, 1)
 
 
 def _carried(fields: Array) -> Array:

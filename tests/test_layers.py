@@ -29,6 +29,7 @@ check world
 arrival canary clock launch progress stats straggler
 patterns
 datatypes irregular
+reproducible
 pages
 export
 units

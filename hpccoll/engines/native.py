@@ -185,9 +185,7 @@ class NativePlan(_NativeCall):
         everything = [*spaces, *(user or ())]
         self._kept = everything
         dtype = spaces[0].dtype
-        self._rows, self._origins = rows(
-            plan, dtype.itemsize, user[0].itemsize if user else 0
-        )
+        self._rows, self._origins = rows(plan, dtype.itemsize, user[0].itemsize if user else 0)
         self.handle = native.extension.Program(
             native.library,
             array("q", [number for row in self._rows for number in row]),

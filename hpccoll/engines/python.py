@@ -96,12 +96,12 @@ class PythonCall:
 
     def __call__(self) -> None:
         """Run the plan."""
-        for convert in self._before:
-            convert()
+        for conversion in self._before:
+            conversion()
         for self._at, step in enumerate(self._steps):  # noqa: B020
             step()
-        for convert in self._after:
-            convert()
+        for conversion in self._after:
+            conversion()
 
     def position(self) -> str:
         """Say which round and which messages the call is waiting for."""
