@@ -9,6 +9,7 @@ from hpccoll import measure
 from hpccoll.arrival import Arrival
 from hpccoll.candidates import Candidate
 from hpccoll.clocks import Clock
+from hpccoll.datatypes import OPERATORS
 from hpccoll.layout import Message
 from hpccoll.measure import LATE, _Cell
 from hpccoll.sampling import Times
@@ -51,7 +52,7 @@ def cell(samples=(), world=None, loop=None, **asked):
         "seed": 0,
         "collective": SimpleNamespace(name="allreduce"),
     }
-    candidate = Candidate("ring", "ring", {}, (), None)
+    candidate = Candidate("ring", "ring", {}, (), None, OPERATORS["sum"])
     made = _Cell(
         SimpleNamespace(**request | asked),
         world or World(),

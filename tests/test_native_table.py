@@ -78,8 +78,8 @@ def results(plans, spaces):
 # The table
 
 
-def rows_of(plans, itemsize, converts=False):
-    return [table.rows(plan, itemsize, converts)[0] for plan in plans]
+def rows_of(plans, itemsize, narrow=0):
+    return [table.rows(plan, itemsize, narrow)[0] for plan in plans]
 
 
 def interpret(tables, spaces, dtype, divisor, narrow=None):
@@ -158,7 +158,7 @@ def test_averages_of_16_bit_floats_are_taken_in_float32_and_converted(of, name, 
         [*(np.full(u.size, np.nan, np.float32) for u in own), np.zeros(p.scratch, np.float32), *own]
         for p, own in zip(plans, user, strict=True)
     ]
-    interpret(rows_of(plans, 4, True), spaces, np.float32, size, np.float16)
+    interpret(rows_of(plans, 4, 2), spaces, np.float32, size, np.float16)
     for found, output, plan in zip(results(plans, user), expected, plans, strict=True):
         right = output[: plan.layout.result.count].astype(np.float16)
         np.testing.assert_array_equal(found, right)
@@ -166,14 +166,14 @@ def test_averages_of_16_bit_floats_are_taken_in_float32_and_converted(of, name, 
 
 def test_a_received_operand_is_reduced_by_the_operation_that_waits_for_it():
     plan = plans_of("reduce-scatter", "ring", 2, count=16, cut=Segmentation(16, 2))[0]
-    operations = [row[0] for row in table.rows(plan, 8, False)[0]]
+    operations = [row[0] for row in table.rows(plan, 8)[0]]
     assert (operations.count(WAIT_REDUCE), operations.count(REDUCE)) == (4, 0)
 
 
 @pytest.mark.parametrize(("of", "name", "size"), CASES)
 def test_fusing_only_joins_a_wait_to_the_reduction_right_after_it(of, name, size):
     for plan in plans_of(of, name, size, cut=Segmentation(16, 2)):
-        rows, origins = table.rows(plan, 8, False)
+        rows, origins = table.rows(plan, 8)
         apart, posted = [], {}
         for row in rows:
             fused = row[0] == WAIT_REDUCE

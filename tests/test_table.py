@@ -59,6 +59,7 @@ def measured(label, us, size=1024, width=0.1, wrong=False, root=0, **fields):
         "collective": "allreduce",
         "algorithm": label.split(":")[0],
         "label": label,
+        "baseline": LIBRARY,
         "parameters": {},
         "chosen": (),
         "engine": "native",
