@@ -12,6 +12,7 @@ from hpccoll.collectives import COLLECTIVES
 from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.placement import Placement
 from hpccoll.registry import Choice, catalogue
+from hpccoll.reproducible import TERMS
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -90,6 +91,15 @@ WRONG = [
         {"op": "band"},
         "band is defined for integer types, not for float32; choose another --dtype, or from sum,",
     ),
+    (
+        {"op": "rsum", "dtype": "int32"},
+        "rsum is defined for float32 and float64, not for int32: the plain sum of integers is "
+        "reproducible; choose another --dtype, or from sum, prod, min, max, band,",
+    ),
+    (
+        {"op": "rsum", "dtype": "float16", "accumulate": "float32"},
+        "not for float16; choose another",
+    ),
     *(
         ({"accumulate": "float32", "dtype": d}, f"is for float16 and bfloat16, not for {d}")
         for d in ("float32", "float64", "int16")
@@ -141,9 +151,11 @@ def test_the_defaults_ask_for_everything():
         *({"op": "avg", "dtype": d} for d in ("float16", "float64", "complex64")),
         *({"op": op, "dtype": "uint8"} for op in ("band", "bor", "bxor", "land", "lor", "lxor")),
         {"accumulate": "float32", "dtype": "float16"},
+        *({"op": "rsum", "dtype": d} for d in (None, "float64")),
         # An operator that isn't used needs no type that has it.
         {"name": "bcast", "op": "min", "dtype": "complex64"},
         {"name": "allgather", "op": "avg", "dtype": "int8"},
+        {"name": "allgather", "op": "rsum", "dtype": "int8"},
     ],
     ids=str,
 )
@@ -287,3 +299,31 @@ def test_a_part_that_these_nodes_do_not_allow_is_refused():
     asked = build("allgather", algorithm="two-level:across=recursive-doubling")
     with pytest.raises(UnsupportedError, match="got 3 nodes; use across="):
         asked.placed(Placement([0, 1, 2, 2])).supported(4)
+
+
+def test_a_reproducible_sum_runs_beside_the_plain_one_where_something_is_reduced():
+    assert [operator.name for operator in build(op="rsum").operators] == ["rsum", "sum"]
+    assert [operator.name for operator in build(op="max").operators] == ["max"]
+    assert len(build("allgather", op="rsum").operators) == 1
+
+
+def test_more_ranks_than_a_reproducible_sum_has_room_for_are_refused():
+    build(op="rsum").check_terms(TERMS)
+    build("allgather", op="rsum").check_terms(TERMS + 1)
+    with pytest.raises(UsageError, match="adds up at most 32768 ranks, got 32769; use --op sum"):
+        build(op="rsum").check_terms(TERMS + 1)
+
+
+def test_partial_results_have_the_type_that_is_sent():
+    def partial(name="allreduce", **given):
+        asked = build(name, **given)
+        return asked.partial(asked.operator)
+
+    assert partial() == np.float32
+    assert partial(dtype="float16") == np.float16
+    assert partial(dtype="float16", accumulate="float32") == np.float32
+    assert partial(op="rsum").itemsize == 12
+    assert partial(op="rsum", dtype="float64").itemsize == 24
+    assert partial("allgather", op="rsum") == np.float32
+    asked = build(op="rsum")
+    assert asked.partial(asked.operators[1]) == np.float32
