@@ -25,11 +25,12 @@ def allocate(place: Layout, scratch: int, dtype: np.dtype[Any]) -> list[Array]:
 
 
 def working(
-    user: Sequence[Array], place: Layout, scratch: int, partial: np.dtype[Any]
+    user: Sequence[Array], place: Layout, scratch: int, landing: int, partial: np.dtype[Any]
 ) -> list[Array]:
-    """Return the spaces of a plan: the caller's two if it works in their type, or others."""
-    own = user if partial == user[0].dtype else allocate(place, 0, partial)[:2]
-    return [*own, np.full(scratch, 0, partial)]
+    """Return all spaces of a plan whose partial results have a type, the caller's or another."""
+    if partial == user[0].dtype:
+        return [*user, np.full(scratch, 0, partial)]
+    return [*allocate(place, scratch, partial), *user, np.full(landing, 0, user[0].dtype)]
 
 
 def available() -> int:

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from hpccoll.bind import bind
 from hpccoll.buffers import allocate, check_memory, working
+from hpccoll.collectives import ALL
+from hpccoll.conversions import convert
 from hpccoll.datatypes import Array, Operator
 from hpccoll.engines.call import Call
 from hpccoll.engines.library import LibraryCall, function_of
 from hpccoll.engines.python import PythonCall
-from hpccoll.layout import OUTPUT, SCRATCH, Layout, Message, layout
+from hpccoll.layout import Layout, Message, layout
 from hpccoll.plan import Plan
 from hpccoll.registry import LIBRARY, Choice, Value
 from hpccoll.request import Request
@@ -60,7 +62,7 @@ class Candidates:
     spaces
         The caller's input and output.
     everything
-        These and the scratch memory.
+        These and the plans' own.
     skipped
         Why algorithms of the library can't be called with this message, by label.
     """
@@ -94,7 +96,8 @@ def memory(
         resolved = _resolved(choices, world, message)
         for operator in request.operators:
             plans = _plans(request, operator, resolved, world, message)
-            own += _scratch(plans) * request.partial(operator).itemsize
+            scratch, landing = _room(plans)
+            own += scratch * request.partial(operator).itemsize + landing * request.dtype.itemsize
         need = max(need, own)
     check_memory(world, need, what)
 
@@ -112,9 +115,9 @@ def candidates(
     user = allocate(place, 0, request.dtype)[:2]
     calls, everything = list[Candidate](), list(user)
     for operator in request.operators:
-        own, scratch = _algorithms(request, operator, choices, world, loop, message, user)
+        own, spaces = _algorithms(request, operator, choices, world, loop, message, user)
         calls += own
-        everything.append(scratch)
+        everything += spaces
     function = function_of(request.collective, message, world.size)
     selected, skipped = selections.of(function, message)
     if lacks := library_lacks(request, world):
@@ -148,12 +151,12 @@ def _algorithms(
     loop: Loop,
     message: Message,
     user: list[Array],
-) -> tuple[list[Candidate], Array]:
-    """Bind all algorithms with one operator; return them and the scratch memory that they share."""
+) -> tuple[list[Candidate], list[Array]]:
+    """Bind all algorithms with one operator; return them and what they share but the caller's."""
     resolved = _resolved(choices, world, message)
     plans = _plans(request, operator, resolved, world, message)
     place = layout(request.collective, world.rank, world.size, message)
-    spaces = working(user, place, _scratch(plans), request.partial(operator))
+    spaces = working(user, place, *_room(plans), request.partial(operator))
     *_, baseline = request.operators
     calls = [
         Candidate(
@@ -161,13 +164,13 @@ def _algorithms(
             request.label(choice, operator),
             running.values,
             tuple(name for name in running.parameters if name not in choice.parameters),
-            _own(plan, operator, spaces, user, world, loop),
+            _own(plan, operator, spaces, world, loop),
             operator,
             LIBRARY if baseline is request.operator else request.label(choice, baseline),
         )
         for choice, running, plan in zip(choices, resolved, plans, strict=True)
     ]
-    return calls, spaces[SCRATCH]
+    return calls, [space for space in spaces if not any(space is theirs for theirs in user)]
 
 
 def _forced(selection: Selection, call: Call, operator: Operator) -> Candidate:
@@ -187,14 +190,12 @@ def _own(
     plan: Plan,
     operator: Operator,
     spaces: list[Array],
-    user: list[Array],
     world: World,
     loop: Loop,
 ) -> Call:
-    converted = None if spaces[OUTPUT] is user[OUTPUT] else user
     if loop.native:
-        return loop.native.plan(plan, spaces, operator, converted)
-    return PythonCall(plan, spaces, operator, world.comm, converted)
+        return loop.native.plan(plan, spaces, operator)
+    return PythonCall(plan, spaces, operator, world.comm)
 
 
 def _library(
@@ -231,9 +232,20 @@ def _plans(
     world: World,
     message: Message,
 ) -> list[Plan]:
-    wide = replace(message, itemsize=request.partial(operator).itemsize)
-    return [bind(c, world.rank, world.size, wide, request.segmentation) for c in choices]
+    partial, completes = request.partial(operator), request.collective.contributors == ALL
+    wide = replace(message, itemsize=partial.itemsize)
+
+    def plan(choice: Choice) -> Plan:
+        def of(rank: int) -> Plan:
+            return bind(choice, rank, world.size, wide, request.segmentation)
+
+        own = of(world.rank)
+        return own if partial == request.dtype else convert(own, completes, of)
+
+    return [plan(choice) for choice in choices]
 
 
-def _scratch(plans: Sequence[Plan]) -> int:
-    return max([0, *(plan.scratch for plan in plans)])
+def _room(plans: Sequence[Plan]) -> tuple[int, int]:
+    """Return the elements of scratch and of landings that the plans need."""
+    scratch, landing = ([plan.scratch for plan in plans], [plan.landing for plan in plans])
+    return max([0, *scratch]), max([0, *landing])

@@ -17,13 +17,14 @@ from hpccoll.bind import bind
 from hpccoll.buffers import allocate, working
 from hpccoll.check import Pattern
 from hpccoll.clock import now
-from hpccoll.collectives import COLLECTIVES, ROOT, UP_TO, Collective
+from hpccoll.collectives import ALL, COLLECTIVES, ROOT, UP_TO, Collective
+from hpccoll.conversions import convert
 from hpccoll.datatypes import DTYPES, OPERATORS, dtype
 from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UsageError
 from hpccoll.faults import ALONE, FAULTS, Victim
-from hpccoll.layout import SCRATCH
 from hpccoll.placement import Placement
+from hpccoll.plan import Plan
 from hpccoll.registry import Choice, catalogue
 from hpccoll.watchdog import Watchdog
 
@@ -217,14 +218,19 @@ def _call(pattern: Pattern, choice: Choice, comm: "MPI.Comm", watchdog: Watchdog
     """Make a call; every rank is a victim that could be."""
     partial = pattern.operator.partial(pattern.dtype)
     message = replace(pattern.message, itemsize=partial.itemsize)
-    plan = bind(choice, comm.rank, comm.size, message)
+
+    def plan_of(rank: int) -> Plan:
+        return bind(choice, rank, comm.size, message)
+
+    plan = plan_of(comm.rank)
+    if partial != pattern.dtype:
+        plan = convert(plan, pattern.collective.contributors == ALL, plan_of)
     user = allocate(plan.layout, 0, pattern.dtype)[:2]
-    spaces = working(user, plan.layout, plan.scratch, partial)
-    pattern.fill(comm.rank, plan.layout, [*user, spaces[SCRATCH]])
+    spaces = working(user, plan.layout, plan.scratch, plan.landing, partial)
+    pattern.fill(comm.rank, plan.layout, [*user, *spaces])
     victim = Victim(pattern, comm.rank, plan.layout, user)
     watchdog.label = f"{pattern.collective.name} {choice.label} of {pattern.dtype.name}"
-    converted = None if partial == pattern.dtype else user
-    watchdog.call = call = PythonCall(plan, spaces, pattern.operator, comm, converted)
+    watchdog.call = call = PythonCall(plan, spaces, pattern.operator, comm)
     watchdog.since = now()
     call()
     watchdog.call = None

@@ -33,6 +33,7 @@ reproducible
 pages
 export
 units
+conversions
 bind
 places instructions scratch
 plan

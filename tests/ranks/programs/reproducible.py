@@ -14,12 +14,14 @@ import numpy as np
 
 from hpccoll.bind import Segmentation, bind
 from hpccoll.buffers import allocate, working
-from hpccoll.collectives import COLLECTIVES
+from hpccoll.collectives import ALL, COLLECTIVES
+from hpccoll.conversions import convert
 from hpccoll.datatypes import OPERATORS
 from hpccoll.engines.native import Native
 from hpccoll.engines.python import PythonCall
 from hpccoll.launch import detect
-from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message
+from hpccoll.layout import INPUT, OUTPUT, USER, Message
+from hpccoll.plan import Plan
 from hpccoll.registry import Choice, catalogue
 from hpccoll.sampling import choose_engine
 from hpccoll.world import World, start
@@ -49,17 +51,23 @@ def call(
     """Return this rank's result of one call."""
     partial = RSUM.partial(mine.dtype)
     message = Message(COUNT, partial.itemsize, in_place=in_place)
-    plan = bind(choice, world.rank, world.size, message, Segmentation(segment))
+
+    def plan_of(rank: int) -> Plan:
+        return bind(choice, rank, world.size, message, Segmentation(segment))
+
+    completes = choice.algorithm.collective.contributors == ALL
+    plan = convert(plan_of(world.rank), completes, plan_of)
     held, result = plan.layout.held, plan.layout.result
     user = allocate(plan.layout, 0, mine.dtype)[:2]
     user[OUTPUT].fill(np.nan)
     user[held.space][held.offset : held.offset + held.count] = mine
-    spaces = working(user, plan.layout, plan.scratch, partial)
-    spaces[SCRATCH].fill(-1)
+    spaces = working(user, plan.layout, plan.scratch, plan.landing, partial)
+    for space in spaces[:USER]:
+        space.fill(-1)
     if native:
-        native.plan(plan, spaces, RSUM, user)()
+        native.plan(plan, spaces, RSUM)()
     else:
-        PythonCall(plan, spaces, RSUM, world.comm, user)()
+        PythonCall(plan, spaces, RSUM, world.comm)()
     assert in_place or np.array_equal(user[INPUT], mine), "the input was changed"
     return user[OUTPUT][result.offset : result.offset + result.count]
 
