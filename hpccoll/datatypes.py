@@ -176,12 +176,19 @@ def divide(data: Array, divisor: int) -> None:
 
 def convert(source: Array, into: Array) -> None:
     """Copy elements to another type: floats to wider ones or accumulators, and back."""
-    if into.dtype.names:
-        reproducible.encode(source, into)
-    elif source.dtype.names:
-        reproducible.decode(source, into)
-    else:
+    if source.dtype == into.dtype or not (source.dtype.names or into.dtype.names):
         np.copyto(into, source, casting="same_kind")
+    elif into.dtype.names:
+        reproducible.encode(source, into)
+    else:
+        reproducible.decode(source, into)
+
+
+def reduce_mixed(
+    ufunc: Callable[..., Any], of: np.dtype[Any], left: Array, right: Array, into: Array
+) -> None:
+    """Reduce ``into = left op right`` with partial results of a type, which some may not have."""
+    convert(ufunc(converted(left, of), converted(right, of)), into)
 
 
 def converted(data: Array, of: np.dtype[Any]) -> Array:

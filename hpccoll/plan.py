@@ -46,7 +46,10 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """``into = left op right``; `into` may be either operand."""
+    """``into = left op right``; `into` may be either operand.
+
+    Each of the three may be the caller's elements where partial results have another type.
+    """
 
     into: Region
     left: Region

@@ -12,7 +12,7 @@ from hpccoll.conversions import COMPLETE, PARTIAL, RAW, contents, convert
 from hpccoll.datatypes import OPERATORS, converted
 from hpccoll.engines import loopback
 from hpccoll.layout import USER, Message
-from hpccoll.plan import Convert, Copy, PostRecv, PostSend, Reduce, check_in_flight, reads, writes
+from hpccoll.plan import Convert, Copy, PostRecv, PostSend, check_in_flight, reads, writes
 from hpccoll.registry import Choice, find
 
 RSUM, FLOAT = OPERATORS["rsum"], np.dtype("float32")
@@ -112,7 +112,7 @@ def test_what_a_scan_sends_on_is_no_result_of_all_ranks():
             assert COMPLETE not in contents(plan, completes=False)
 
 
-def test_only_conversions_change_the_type(entry):
+def test_no_copy_changes_the_type_and_every_conversion_does(entry):
     if not entry.collective.reduces:
         return
     for size in filter(entry.supports, SIZES):
@@ -121,8 +121,16 @@ def test_only_conversions_change_the_type(entry):
                 wide = {region.space < USER for region in (*reads(step), *writes(step))}
                 if isinstance(step, Convert):
                     assert wide == {False, True}
-                elif isinstance(step, Reduce | Copy):
+                elif isinstance(step, Copy):
                     assert wide == {True}
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
+@pytest.mark.parametrize("name", ["ring", "recursive-doubling", "rabenseifner"])
+def test_of_two_ranks_partial_results_never_leave_the_reduction(name, in_place):
+    for plan in plans_of(Choice(find("allreduce", name)), 2, in_place)[1]:
+        regions = [r for step in plan.instructions for r in (*reads(step), *writes(step))]
+        assert {region.space >= USER for region in regions} == {True}
 
 
 def test_accumulating_in_a_wider_float_takes_the_same_conversions():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpccoll.datatypes import convert, divide
+from hpccoll.datatypes import convert, divide, reduce_mixed
 from hpccoll.errors import HangError
 from hpccoll.layout import OUTPUT, USER, Region
 from hpccoll.plan import Convert, Plan, PostRecv, PostSend, Reduce, Scale, Wait
@@ -133,7 +133,8 @@ def _advance(
         elif isinstance(step, Scale):
             divide(rank.view(step.region), rank.plan.size)
         elif isinstance(step, Reduce):
-            operator(rank.view(step.left), rank.view(step.right), out=rank.view(step.into))
+            views = map(rank.view, (step.left, step.right, step.into))
+            reduce_mixed(operator, rank.spaces[0].dtype, *views)
         else:
             rank.view(step.into)[:] = rank.view(step.source)
         rank.next += 1

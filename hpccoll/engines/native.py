@@ -125,7 +125,7 @@ class Native:
         """
         table = array("q", [PROBE, *(0,) * 10] if probe else [])
         return self.extension.Program(
-            self.library, table, 0, (0, 0, 0), "float32", "sum", None, 1.0
+            self.library, table, 0, (0, 0, 0), "float32", "sum", None, 1.0, (4, 0)
         )
 
     def function(self, name: str) -> int:
@@ -190,6 +190,7 @@ class NativePlan(_NativeCall):
             "sum" if operator.average else operator.name,
             narrow.name if narrow else None,
             float(plan.size),
+            (dtype.itemsize, narrow.itemsize if narrow else 0),
         )
 
     def position(self) -> str:
