@@ -32,6 +32,8 @@ typedef void *handle;
  * different value in each, so a real status is passed instead. */
 static _Alignas(16) char status[128];
 
+enum { LINE = 64 }; /* bytes of a line of the cache */
+
 static double now(void)
 {
     struct timespec t;
@@ -199,7 +201,7 @@ typedef struct {
     converter widen, narrow;
     double divisor;
     size_t wide_bytes, narrow_bytes; /* of an element */
-    char *chunks[3];                 /* of CHUNK elements, for reductions of the caller's */
+    char *chunks; /* room for three of CHUNK partial results, for reductions of the caller's */
 } Program;
 
 enum { CHUNK = 256 }; /* so that three of the widest stay in the first cache */
@@ -260,6 +262,13 @@ static int wait(Program *self, int slot)
     return 0;
 }
 
+/* Return one of the chunks, which begin where lines of the cache do. */
+static char *chunk_of(Program *self, size_t number)
+{
+    const uintptr_t first = ((uintptr_t)self->chunks + LINE - 1) / LINE * LINE;
+    return (char *)first + number * CHUNK * self->wide_bytes;
+}
+
 static const char *operand(Program *self, const char *from, int narrow, size_t at, size_t count,
                            char *chunk)
 {
@@ -278,11 +287,11 @@ static void reduce_step(Program *self, const Step *step)
     for (size_t at = 0; at < step->length; at += CHUNK) {
         const size_t count = step->length - at < CHUNK ? step->length - at : CHUNK;
         const char *left =
-            operand(self, step->left, step->narrow_left, at, count, self->chunks[0]);
+            operand(self, step->left, step->narrow_left, at, count, chunk_of(self, 0));
         const char *right =
-            operand(self, step->right, step->narrow_right, at, count, self->chunks[1]);
+            operand(self, step->right, step->narrow_right, at, count, chunk_of(self, 1));
         char *into =
-            step->narrow_into ? self->chunks[2] : step->into + at * self->wide_bytes;
+            step->narrow_into ? chunk_of(self, 2) : step->into + at * self->wide_bytes;
         self->reduce(into, left, right, count);
         if (step->narrow_into)
             self->narrow(step->into + at * self->narrow_bytes, into, count);
@@ -431,12 +440,9 @@ static int program_init(PyObject *object, PyObject *arguments, PyObject *keyword
     self->sends = PyMem_Calloc((size_t)self->count + 1, sizeof(Step *));
     self->requests = slots < 0 ? NULL : PyMem_Calloc((size_t)slots + 1, sizeof(handle));
     self->owner = slots < 0 ? NULL : PyMem_Calloc((size_t)slots + 1, sizeof(Py_ssize_t));
-    int chunks = 0;
-    for (; narrow && chunks < 3; chunks++)
-        if (!(self->chunks[chunks] = PyMem_Malloc(CHUNK * self->wide_bytes)))
-            break;
+    self->chunks = narrow ? PyMem_Malloc(3 * CHUNK * self->wide_bytes + LINE) : NULL;
     int wrong = !self->steps || !self->sends || !self->requests || !self->owner ||
-                (narrow && chunks < 3) ||
+                (narrow && !self->chunks) ||
                 table.len % (COLUMNS * sizeof(int64_t)) ||
                 fill_steps(self, table.buf, slots, spaces);
     PyBuffer_Release(&table);
@@ -453,8 +459,7 @@ static void program_free(PyObject *object)
     PyMem_Free(self->sends);
     PyMem_Free(self->requests);
     PyMem_Free(self->owner);
-    for (int i = 0; i < 3; i++)
-        PyMem_Free(self->chunks[i]);
+    PyMem_Free(self->chunks);
     Py_XDECREF(self->call.mpi);
     type->tp_free(object);
     Py_DECREF(type);
@@ -548,7 +553,7 @@ static void collective_free(PyObject *object)
  * writer. Node leaders exchange empty messages. Both disseminate: in round k rank r signals rank
  * r + 2**k, so all leave at about the same time (Hensgen, Finkel, Manber 1988,
  * doi:10.1007/BF01379320). */
-enum { LINE = 64, ROUNDS = 16, GATHER = 14, RELEASE = 15 };
+enum { ROUNDS = 16, GATHER = 14, RELEASE = 15 };
 
 typedef struct {
     PyObject_HEAD

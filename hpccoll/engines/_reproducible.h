@@ -26,9 +26,9 @@ enum { SPARE = 18 }; /* bits of a word beside those of a bin */
     {                                                                                              \
         return -(word##bits)condition;                                                             \
     }                                                                                              \
-    ONE_BY_ONE word##bits select##bits(int condition, word##bits yes, word##bits no)               \
+    ONE_BY_ONE word##bits select##bits(word##bits mask, word##bits yes, word##bits no)             \
     {                                                                                              \
-        return (yes & mask##bits(condition)) | (no & ~mask##bits(condition));                      \
+        return (yes & mask) | (no & ~mask);                                                        \
     }                                                                                              \
     ONE_BY_ONE word##bits signed##bits(word##bits magnitude, word##bits sign)                      \
     {                                                                                              \
@@ -43,21 +43,19 @@ enum { SPARE = 18 }; /* bits of a word beside those of a bin */
     {                                                                                              \
         const word##bits one = 1, top = one << (bits - 1), hidden = one << explicit;               \
         const word##bits fraction = x & (hidden - 1), biased = (x & ~top) >> explicit;             \
-        const word##bits sign = mask##bits(x >= top), most = (one << (bits - 1 - explicit)) - 1;   \
-        const word##bits significand = select##bits(biased != 0, fraction | hidden, fraction);     \
-        const word##bits exponent = biased + (biased == 0);                                        \
+        const word##bits subnormal = biased == 0, exponent = biased + subnormal;                   \
+        const word##bits significand = (fraction | hidden) - (hidden & -subnormal);                \
         const word##bits bin = (exponent + explicit - 1) * reciprocal >> places;                   \
         const word##bits shift = width * bin + 1 - exponent;                                       \
-        const word##bits rest = significand << (bits - shift);                                     \
-        const int special = biased == most, infinite = fraction == 0;                              \
-        const word##bits plus = infinite & ~sign, minus = infinite & sign;                         \
+        const word##bits rest = significand << (bits - shift), sign = -(x >> (bits - 1));          \
         const word##bits a = signed##bits(significand >> shift, sign);                             \
         const word##bits b = signed##bits(rest >> SPARE, sign);                                    \
         const word##bits c = signed##bits(rest << width >> SPARE, sign);                           \
-        const word##bits high = select##bits(special, plus, a);                                    \
-        const word##bits middle = select##bits(special, minus, b);                                 \
-        const word##bits low = select##bits(special, !infinite, c);                                \
-        const word##bits number = select##bits(x == top, MINUS_ZERO, bin);                         \
+        const word##bits special = mask##bits(biased == (one << (bits - 1 - explicit)) - 1);       \
+        const word##bits nan = mask##bits(fraction != 0), number = mask##bits(x != top) & bin;     \
+        const word##bits high = select##bits(special, ~nan & ~sign & 1, a);                        \
+        const word##bits middle = select##bits(special, ~nan & sign & 1, b);                       \
+        const word##bits low = select##bits(special, nan & 1, c);                                  \
         const word##bits index = select##bits(special, SPECIAL, number);                           \
         return (sum##bits){                                                                        \
             high << 2 | index >> 4, middle << 2 | (index >> 2 & 3), low << 2 | (index & 3)};       \
@@ -106,16 +104,17 @@ ONE_BY_ONE word32 decode32(sum32 x)
     const int32_t low = (int32_t)x.low >> 2, index = (int32_t)index32(x);
     const int large = (high > 1 << 20) | (high < -(1 << 20));
     const word32 coarse = ((word32)low & ~63u) | (word32)((low & 63) != 0) << 5;
-    const int32_t last = (int32_t)select32(large, coarse, (word32)low);
+    const int32_t last = (int32_t)select32(mask32(large), coarse, (word32)low);
     const double whole = high * 0x1p28 + (middle * 0x1p14 + last);
     const double unit = from_bits((word64)(1023 - 149 + 14 * (index - 2)) << 52);
     const float rounded = (float)(whole * unit);
     word32 number;
     memcpy(&number, &rounded, sizeof number);
-    const word32 infinity = select32(high != 0, 0x7f800000, 0xff800000);
+    const word32 infinity = select32(mask32(high != 0), 0x7f800000, 0xff800000);
     const int nan = (low != 0) | ((high != 0) & (middle != 0));
-    const word32 special = select32(nan, 0x7fc00000, infinity);
-    return select32(index == MINUS_ZERO, 0x80000000, select32(index == SPECIAL, special, number));
+    const word32 special = select32(mask32(nan), 0x7fc00000, infinity);
+    const word32 other = select32(mask32(index == SPECIAL), special, number);
+    return select32(mask32(index == MINUS_ZERO), 0x80000000, other);
 }
 
 /* x / 2**n, rounded down, of a number with a sign: AVX2 can't shift that by itself. */
@@ -148,15 +147,16 @@ ONE_BY_ONE word64 decode64(sum64 x)
     const double nearest = first + tail, error = tail - (nearest - first);
     const double other = nearest + 2 * error;
     const int tie = (error * rest > 0) & (other - nearest == 2 * error);
-    const double whole = from_bits(select64(tie, bits_of(other), bits_of(nearest)));
+    const double whole = from_bits(select64(mask64(tie), bits_of(other), bits_of(nearest)));
     /* The unit, which may be too small for a double, in two factors. */
     const word64 biased = 2 * 1023 - 1074 + 46 * (index - 2), half = biased >> 1;
     const double result = whole * from_bits(half << 52) * from_bits((biased - half) << 52);
-    const word64 infinity = select64(a != 0, (word64)0x7ff << 52, (word64)0xfff << 52);
+    const word64 infinity = select64(mask64(a != 0), (word64)0x7ff << 52, (word64)0xfff << 52);
     const int nan = (c != 0) | ((a != 0) & (b != 0));
-    const word64 special = select64(nan, (word64)0x7ff8 << 48, infinity);
-    const word64 number = select64(index == SPECIAL, special, bits_of(result) | negative << 63);
-    return select64(index == MINUS_ZERO, (word64)1 << 63, number);
+    const word64 special = select64(mask64(nan), (word64)0x7ff8 << 48, infinity);
+    const word64 number = bits_of(result) | negative << 63;
+    const word64 any = select64(mask64(index == SPECIAL), special, number);
+    return select64(mask64(index == MINUS_ZERO), (word64)1 << 63, any);
 }
 
 #endif
