@@ -6,9 +6,9 @@ depends on the term alone. An accumulator has an index and three fields, which a
 what the terms have in bins `index`, `index` - 1 and `index` - 2, each term with its sign, added up.
 The index of a term is the bin that the leading bit of its exponent's range falls into, so that it
 grows with the magnitude. Merging keeps the larger index, aligns the fields by whole bins, drops
-those below the third, and adds integers. Nothing is rounded, and what is dropped of a term hangs on
-the largest term alone. So an accumulator follows from the multiset of its terms, and neither the
-algorithm, the number and order of ranks, nor the cutting of messages can change it.
+those below the third, and adds integers. Nothing is rounded, and where a term is cut off follows
+from the largest term alone. So an accumulator is a function of the multiset of its terms, and
+neither the algorithm, the number and order of ranks, nor the cutting of messages can change it.
 
 ====================  =============  =============
 of                    float32        float64

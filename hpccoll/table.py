@@ -71,7 +71,7 @@ def _baseline(request: "Request") -> list[str]:
     """Return lines about what the last column compares with."""
     name, what = "lib", f"the MPI library's {request.collective.baselines}"
     if plain := _plain(request):
-        name, what = "plain", f"the same algorithm with {plain}, whose bits hang on the order"
+        name, what = "plain", f"the same algorithm with {plain}, whose bits depend on the order"
     return [
         f"{name:<6} {what}",
         f"{f't/{name}':<6} median divided by {'the library' if name == 'lib' else 'plain'}'s; "

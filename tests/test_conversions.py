@@ -35,7 +35,7 @@ def plans_of(choice, size, in_place=False, segment=1 << 20, count=COUNT):
 
 
 def vectors(size):
-    """Return a vector of every rank: numbers whose sum hangs on the order."""
+    """Return a vector of every rank: numbers whose sum depends on the order."""
     rng = np.random.default_rng(size)
     values = np.ldexp(rng.standard_normal((size, COUNT)), rng.integers(-9, 9, (size, COUNT)))
     values[0, 0], values[-1, 1] = np.nan, -0.0

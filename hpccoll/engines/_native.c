@@ -278,6 +278,7 @@ static const char *operand(Program *self, const char *from, int narrow, size_t a
     return chunk;
 }
 
+/* Reduce; what is the caller's is converted some elements at a time, in memory that stays near. */
 static void reduce_step(Program *self, const Step *step)
 {
     if (!(step->narrow_into || step->narrow_left || step->narrow_right)) {
