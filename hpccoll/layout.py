@@ -10,7 +10,11 @@ from hpccoll.partition import Partition, Window
 INPUT = 0
 OUTPUT = 1
 SCRATCH = 2
-SPACES = ("input", "output", "scratch")
+USER = 3
+"""From here on spaces have the caller's elements, where those before have partial results of
+another type: the caller's input and output, and what receives messages of such elements."""
+LANDING = 5
+SPACES = ("input", "output", "scratch", "input", "output", "scratch")
 
 
 @dataclass(frozen=True, slots=True)

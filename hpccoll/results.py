@@ -110,6 +110,7 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
     return {
         "type": "measurement",
         **_cell(request, world, measured.algorithm, measured.parameters, measured.message),
+        "op": measured.operator if request.collective.reduces else None,
         "chosen_by_model": list(measured.chosen),
         "engine": measured.engine,
         "function": measured.function,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hpccoll.layout import SCRATCH, Region
 from hpccoll.plan import (
+    Convert,
     Copy,
     Instruction,
     PostRecv,
@@ -73,7 +74,7 @@ def _placed(instruction: Instruction, offsets: dict[int, int]) -> Instruction:
             return region
         return Region(SCRATCH, offsets[region.space] + region.offset, region.count)
 
-    if isinstance(instruction, Wait | Scale):
+    if isinstance(instruction, Wait | Scale | Convert):
         return instruction
     if all(region.space <= SCRATCH for region in (*reads(instruction), *writes(instruction))):
         return instruction

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Protocol
 
 from hpccoll import results, table
+from hpccoll.candidates import library_lacks
 from hpccoll.conditions import Conditions
 from hpccoll.errors import CheckError, UsageError
 from hpccoll.launch import Launch
@@ -61,7 +63,8 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
         writer = world.first(lambda: _open(output, stack))
         conditions = Conditions.measured(request, world, loop, without)
         record = results.run_record(request, world, launch, conditions)
-        labels = [*(choice.label for choice in request.choices), *selections.labels]
+        own = [request.label(*pair) for pair in product(request.choices, request.operators)]
+        labels = [*own, *selections.labels]
         make = _PRINTERS[output.style]
         printer = make(request, world, echo, labels) if world.rank == 0 else None
         said = (record, _skipped(request, world))
@@ -74,8 +77,8 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
 def _skipped(request: Request, world: World) -> dict[str, str]:
     """Return what was asked for and can't run here, with the reasons."""
     _, skipped = request.supported(world.size)
-    if request.library and world.datatype(request.dtype) is None:
-        skipped[LIBRARY] = f"{world.library} has no type for {request.dtype.name}"
+    if request.library and (lacks := library_lacks(request, world)):
+        skipped[LIBRARY] = lacks
     return skipped
 
 

@@ -220,6 +220,8 @@ def test_what_measures_nothing_loads_neither_numpy_nor_mpi():
         ("bench allreduce --engine c", "'c' is not one of"),
         ("bench kernels --op band", "band is defined for integer types, not for float32"),
         ("bench kernels --op avg", "avg has no kernel of its own: it is a sum and one division"),
+        ("bench kernels --op rsum", "rsum has kernels for its accumulators, not for float32"),
+        ("bench allreduce --op rsum -t int32", "rsum is defined for float32 and float64, not for"),
         ("bench kernels --sizes 6", "6 B isn't a whole number of float32 elements"),
         ("merge", "Missing argument"),
         ("merge nowhere.jsonl", "nowhere.jsonl"),

@@ -32,9 +32,11 @@ check world
 arrival canary clock launch progress stats straggler
 patterns
 datatypes irregular
+reproducible
 pages
 export
 units
+conversions
 bind
 local_work messages
 places instructions scratch

@@ -21,7 +21,9 @@ A vector that the number of ranks doesn't divide is cut at count*b//p, never rou
 \b
 Operators: sum, prod; min, max (not complex); avg (floats and complex: a sum and one division);
 band, bor, bxor, land, lor, lxor (integers); matmul2x2 (uint64: a 2x2 matrix of 16-bit integers),
-which is not commutative: algorithms that change the order of the ranks refuse it.
+which is not commutative: algorithms that change the order of the ranks refuse it. rsum (float32
+and float64): a sum with the same bits for any algorithm, number and order of ranks, and --segment;
+every algorithm is measured with the plain sum, too, which it is compared with.
 Types: int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, complex128.
 
 \b
@@ -219,6 +221,11 @@ def _kernels(options: dict[str, Any]) -> None:
     operator = datatypes.operator_for(options["op"], dtype)
     if operator.average:
         raise UsageError("avg has no kernel of its own: it is a sum and one division; use --op sum")
+    if operator.plain:
+        raise UsageError(
+            f"{operator.name} has kernels for its accumulators, not for {dtype.name}; measure them "
+            f"with hpccoll bench allreduce --op {operator.name}"
+        )
     sizes = parsing.sizes(
         options["size_list"], options["min_bytes"], options["max_bytes"], options["factor"], dtype
     )
