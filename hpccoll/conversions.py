@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeAlias
 
 from hpccoll.layout import LANDING, USER, Region
 from hpccoll.plan import (
@@ -29,11 +28,10 @@ from hpccoll.plan import (
     reads,
     writes,
 )
+from hpccoll.regions import Parts
 
 RAW, COMPLETE, PARTIAL = "raw", "complete", "partial"
 """What a message carries: one rank's contribution, all ranks', or a partial result."""
-
-Spans: TypeAlias = "list[tuple[int, int]]"
 
 
 def convert(plan: Plan, completes: bool, plan_of: Callable[[int], Plan]) -> Plan:
@@ -51,7 +49,7 @@ def convert(plan: Plan, completes: bool, plan_of: Callable[[int], Plan]) -> Plan
 
 def contents(plan: Plan, completes: bool) -> list[str]:
     """Return what each of the plan's messages carries, in the order of its sends."""
-    held, result, written = plan.layout.held, plan.layout.result, _Parts()
+    held, result, written = plan.layout.held, plan.layout.result, Parts()
     last = _written_last(plan)
     found = []
     for number, step in enumerate(plan.instructions):
@@ -75,7 +73,7 @@ def _inside(region: Region, whole: Region) -> bool:
 
 def _written_last(plan: Plan) -> set[int]:
     """Return the numbers of messages whose region isn't written by any later instruction."""
-    later, found = _Parts(), set()
+    later, found = Parts(), set()
     for number in reversed(range(len(plan.instructions))):
         step = plan.instructions[number]
         if isinstance(step, PostSend | PostRecv) and not later.common(step.region):
@@ -83,50 +81,6 @@ def _written_last(plan: Plan) -> set[int]:
         for region in writes(step):
             later.add(region)
     return found
-
-
-class _Parts:
-    """Disjoint parts of some spaces."""
-
-    def __init__(self, *regions: Region) -> None:
-        self._spans: dict[int, Spans] = defaultdict(list)
-        for region in regions:
-            self.add(region)
-
-    def common(self, region: Region) -> list[Region]:
-        """Return the parts of a region that are among these."""
-        found = (
-            (max(low, region.offset), min(high, region.offset + region.count))
-            for low, high in self._spans[region.space]
-        )
-        return [Region(region.space, low, high - low) for low, high in found if low < high]
-
-    def add(self, region: Region) -> None:
-        """Add a region, joined to what it touches."""
-        low, high = region.offset, region.offset + region.count
-        if low == high:
-            return
-        touched = [s for s in self._spans[region.space] if s[0] <= high and low <= s[1]]
-        apart = [s for s in self._spans[region.space] if s not in touched]
-        low, high = min([low, *(s[0] for s in touched)]), max([high, *(s[1] for s in touched)])
-        self._spans[region.space] = sorted([*apart, (low, high)])
-
-    def remove(self, region: Region) -> None:
-        """Take a region away."""
-        low, high = region.offset, region.offset + region.count
-        pieces = (
-            piece
-            for first, last in self._spans[region.space]
-            for piece in ((first, min(last, low)), (max(first, high), last))
-        )
-        self._spans[region.space] = sorted({(a, b) for a, b in pieces if a < b})
-
-    def missing(self, region: Region) -> list[Region]:
-        """Return the parts of a region that aren't among these."""
-        rest = _Parts(region)
-        for part in self.common(region):
-            rest.remove(part)
-        return rest.common(region)
 
 
 def _user(region: Region) -> Region:
@@ -159,7 +113,7 @@ class _Converter:
     def __init__(self, plan: Plan, completes: bool, plan_of: Callable[[int], Plan]) -> None:
         self.plan, self._plan_of, self._completes = plan, plan_of, completes
         self.issued: list[Instruction] = []
-        self.narrow, self.rounded = _Parts(plan.layout.held), _Parts()
+        self.narrow, self.rounded = Parts(plan.layout.held), Parts()
         self.flying: dict[int, _Landed] = {}
         self.landed: dict[int, list[_Landed]] = {}
         self.landing: dict[int, int] = {}
@@ -228,7 +182,7 @@ class _Converter:
 
     def _read_later(self, region: Region, number: int) -> bool:
         """Tell whether an instruction from `number` on reads a region before it is overwritten."""
-        left = _Parts(region)
+        left = Parts(region)
         for step in self.plan.instructions[number:]:
             if any(left.common(read) for read in reads(step)):
                 return True
@@ -285,7 +239,7 @@ class _Converter:
             self.landed[slot] = [
                 landed.part(rest)
                 for landed in parts
-                for rest in _Parts(region).missing(landed.region)
+                for rest in Parts(region).missing(landed.region)
             ]
         self._forget(region)
 

@@ -10,9 +10,8 @@ kernels, so that the two can be compared by their bits:
   fused multiply-add. A complex sum or division is that of the parts.
 - matmul2x2 takes a uint64 as a 2x2 matrix of four 16-bit integers, row by row from the lowest bits
   on, and multiplies modulo 2**16: associative and not commutative.
-- rsum is the sum of float32 or float64 numbers that has the same bits for any algorithm, number and
-  order of ranks, and cutting of messages; `hpccoll.reproducible` defines it. Partial results are
-  accumulators, so that operands are converted first and the result at the end.
+- rsum is a sum of float32 or float64 with the same bits for any algorithm, number and order of
+  ranks, and cutting of messages: `hpccoll.reproducible` defines it, and its partial results.
 - min and max of floats put -0 below +0 and give the canonical quiet NaN if either operand is NaN,
   so that they are commutative and associative to the bit.
 
@@ -187,13 +186,6 @@ def convert(source: Array, into: Array) -> None:
         reproducible.decode(source, into)
 
 
-def reduce_mixed(
-    ufunc: Callable[..., Any], of: np.dtype[Any], left: Array, right: Array, into: Array
-) -> None:
-    """Reduce ``into = left op right`` with partial results of a type, which some may not have."""
-    convert(ufunc(converted(left, of), converted(right, of)), into)
-
-
 def converted(data: Array, of: np.dtype[Any]) -> Array:
     """Return elements in a type that `convert` knows, themselves if it is theirs."""
     if data.dtype == of:
@@ -223,8 +215,7 @@ class Operator:
         The result of the reduction is divided, by `divide`, by the number of ranks: once, at the
         end.
     plain
-        Partial results are `hpccoll.reproducible`'s accumulators, which `ufunc` takes; and the name
-        of the operator that gives about the same without them.
+        Name of the operator that it makes reproducible: partial results are accumulators.
     idempotent
         Counting a rank twice changes nothing.
     """

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpccoll.datatypes import INTEGER, convert, divide, kind, reduce_mixed
+from hpccoll.datatypes import INTEGER, convert, converted, divide, kind
 from hpccoll.errors import HangError
 from hpccoll.layout import OUTPUT, USER, Region
 from hpccoll.plan import Convert, Plan, PostRecv, PostSend, Reduce, Scale, Wait
@@ -26,6 +26,10 @@ class _Rank:
         self.spaces = spaces
         self.next = 0
         self.open: dict[int, tuple[_Channel, int]] = {}
+
+    @property
+    def partial(self) -> np.dtype[Any]:
+        return self.spaces[0].dtype
 
     def view(self, region: Region) -> Array:
         return self.spaces[region.space][region.offset : region.offset + region.count]
@@ -133,8 +137,8 @@ def _advance(
         elif isinstance(step, Scale):
             divide(rank.view(step.region), rank.plan.size)
         elif isinstance(step, Reduce):
-            views = map(rank.view, (step.left, step.right, step.into))
-            reduce_mixed(operator, rank.spaces[0].dtype, *views)
+            operands = (converted(rank.view(r), rank.partial) for r in (step.left, step.right))
+            convert(operator(*operands), rank.view(step.into))
         else:
             rank.view(step.into)[:] = rank.view(step.source)
         rank.next += 1

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpccoll.datatypes import Array, Operator, convert, divide, reduce_mixed
+from hpccoll.datatypes import Array, Operator, convert, converted, divide
 from hpccoll.engines.call import describe
 from hpccoll.layout import Region
 from hpccoll.plan import Convert, Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
@@ -53,7 +53,9 @@ class PythonCall:
             left, right, into = map(self._view, (step.left, step.right, step.into))
             partial = self._spaces[0].dtype
             if {left.dtype, right.dtype, into.dtype} != {partial}:
-                return lambda: reduce_mixed(reduce, partial, left, right, into)
+                return lambda: convert(
+                    reduce(converted(left, partial), converted(right, partial)), into
+                )
             return lambda: reduce(left, right, out=into)
         if isinstance(step, Convert):
             theirs, ours = self._view(step.source), self._view(step.into)

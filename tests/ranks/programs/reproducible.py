@@ -26,7 +26,7 @@ from hpccoll.registry import Choice, catalogue
 from hpccoll.sampling import choose_engine
 from hpccoll.world import World, start
 
-COUNT = 301
+COUNT = 101
 RSUM = OPERATORS["rsum"]
 
 
@@ -40,23 +40,19 @@ def vectors(dtype: np.dtype, number: int) -> list[np.ndarray]:
     return found[:number]
 
 
-def call(
-    choice: Choice,
-    mine: np.ndarray,
-    in_place: bool,
-    segment: int,
-    world: World,
-    native: Native | None,
-) -> np.ndarray:
-    """Return this rank's result of one call."""
-    partial = RSUM.partial(mine.dtype)
-    message = Message(COUNT, partial.itemsize, in_place=in_place)
+def planned(choice: Choice, message: Message, segment: int, world: World) -> Plan:
+    """Return this rank's plan, with its conversions."""
 
     def plan_of(rank: int) -> Plan:
         return bind(choice, rank, world.size, message, Segmentation(segment))
 
     completes = choice.algorithm.collective.contributors == ALL
-    plan = convert(plan_of(world.rank), completes, plan_of)
+    return convert(plan_of(world.rank), completes, plan_of)
+
+
+def call(plan: Plan, mine: np.ndarray, world: World, native: Native | None) -> np.ndarray:
+    """Return this rank's result of one call."""
+    partial = RSUM.partial(mine.dtype)
     held, result = plan.layout.held, plan.layout.result
     user = allocate(plan.layout, 0, mine.dtype)[:2]
     user[OUTPUT].fill(np.nan)
@@ -68,7 +64,7 @@ def call(
         native.plan(plan, spaces, RSUM)()
     else:
         PythonCall(plan, spaces, RSUM, world.comm)()
-    assert in_place or np.array_equal(user[INPUT], mine), "the input was changed"
+    assert plan.layout.in_place or np.array_equal(user[INPUT], mine), "the input was changed"
     return user[OUTPUT][result.offset : result.offset + result.count]
 
 
@@ -79,6 +75,10 @@ def whole(choice: Choice, result: np.ndarray, world: World) -> np.ndarray | None
         return None
     of = choice.algorithm.collective.name
     return np.concatenate(parts) if of == "reduce-scatter" else parts[-1 if of == "scan" else 0]
+
+
+def digest(data: np.ndarray) -> str:
+    return sha256(data.tobytes()).hexdigest()
 
 
 def choices(size: int) -> Iterator[Choice]:
@@ -97,13 +97,16 @@ def main() -> None:
         given += [np.zeros(COUNT, dtype)] * (world.size - len(given))
         bits = {}
         engines = {"python": None} | ({"native": native} if native else {})
-        for choice, (engine, made), place, segment in product(
-            choices(world.size), engines.items(), (False, True), (100, 1 << 20)
+        for choice, in_place, segment in product(
+            choices(world.size), (False, True), (240, 1 << 20)
         ):
-            mine = given[rng.permutation(world.size)[world.rank]]
-            found = whole(choice, call(choice, mine, place, segment, world, made), world)
-            label = f"{choice.algorithm.collective.name} {choice.label} {engine} {place} {segment}"
-            bits[label] = found is not None and sha256(found.tobytes()).hexdigest()
+            message = Message(COUNT, RSUM.partial(dtype).itemsize, in_place=in_place)
+            plan = planned(choice, message, segment, world)
+            for engine, made in engines.items():
+                mine = given[rng.permutation(world.size)[world.rank]]
+                found = whole(choice, call(plan, mine, world, made), world)
+                label = f"{choice.algorithm.collective.name} {choice.label} {engine} {message}"
+                bits[f"{label} {segment}"] = found is not None and digest(found)
         report[name] = bits
     if world.rank == 0:
         json.dump(report, sys.stdout)
