@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TypeVar
 
 from hpccoll.collectives import Collective
@@ -18,6 +19,12 @@ Result = TypeVar("Result")
 
 ACROSS = "across"
 """The part that runs across nodes, of an algorithm that is made of others; others run on each."""
+
+
+@cache
+def _further(function: Callable[..., object]) -> tuple[str, ...]:
+    """Return the names of a function's parameters but the first."""
+    return tuple(inspect.signature(function).parameters)[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +105,7 @@ class Algorithm:
     ) -> Result:
         """Call a function of the number of ranks with those parameters that it names as well."""
         given = {p.name: p.default for p in self.parameters.values()} | dict(values or {})
-        names = list(inspect.signature(function).parameters)[1:]
-        return function(size, **{name: given[name] for name in names if name in given})
+        return function(size, **{name: given[name] for name in _further(function) if name in given})
 
 
 @dataclass(frozen=True, slots=True)

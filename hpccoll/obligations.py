@@ -1,10 +1,13 @@
 """What there is to prove of an algorithm: its parameters, placements and roots."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import cycle, product
+from math import ceil
 from random import Random
 
 from hpccoll.choice import Algorithm, Choice
+from hpccoll.cost import evaluate
 from hpccoll.parameter import Parameter, Value
 from hpccoll.placement import Placement, even
 from hpccoll.registry import plain
@@ -12,6 +15,10 @@ from hpccoll.shapes import factorizations
 
 VARIED_UP_TO = 16
 """Parameters other than the defaults are proven up to this number of ranks."""
+DRAWN_UP_TO = 1024
+"""Numbers of ranks beyond those that are asked for are drawn up to this one."""
+BUDGET = 50_000
+"""Messages, and blocks in messages, that a proof on a drawn number of ranks may have."""
 EVERY_ROOT_UP_TO = 12
 """Every root is executed up to this number of ranks; beyond, the rotation's proof stands for it."""
 
@@ -69,8 +76,51 @@ def placements(size: int) -> list[Placement]:
     return list(dict.fromkeys(found))
 
 
-def obligations(entry: Algorithm, sizes: Iterable[int]) -> Iterator[tuple[Choice, int, int]]:
-    """Yield every (choice, size, root) that a proof of `entry` for `sizes` consists of."""
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Numbers of ranks drawn by chance, and how many were left out because of `BUDGET`."""
+
+    sizes: tuple[int, ...] = ()
+    left_out: int = 0
+
+
+def draw(entry: Algorithm, count: int, above: int, seed: int) -> Drawn:
+    """Draw `count` numbers of ranks from `above` to `DRAWN_UP_TO` that the algorithm supports.
+
+    Those on which a proof would be longer than `BUDGET` are left out, so there may be fewer.
+    """
+    chance = Random(f"{seed} {entry.collective.name} {entry.name}")
+    candidates = list(range(above + 1, DRAWN_UP_TO + 1))
+    chance.shuffle(candidates)
+    found: list[int] = []
+    left_out = 0
+    for size in candidates:
+        if len(found) == count:
+            break
+        if not entry.supports(size):
+            continue
+        if _length(Choice(entry), size) > BUDGET:
+            left_out += 1
+        else:
+            found.append(size)
+    return Drawn(tuple(sorted(found)), left_out)
+
+
+def _length(choice: Choice, size: int) -> int:
+    """Return how many messages, and blocks in them, all ranks send at most."""
+    entry, length, nodes = choice.algorithm, choice.vector(size), choice.placement(size).count
+    forms = (entry.messages, entry.sent)
+    return ceil(size * max(evaluate(f, size, length, choice.values, nodes) for f in forms))
+
+
+def obligations(
+    entry: Algorithm, sizes: Iterable[int], beyond: Iterable[int] = ()
+) -> Iterator[tuple[Choice, int, int]]:
+    """Yield every (choice, size, root) that a proof of `entry` for `sizes` consists of.
+
+    Of the sizes `beyond` only the defaults are proven, for root 0, and last: the counterexample
+    that is shown is then a small one.
+    """
     for size in sizes:
         if not entry.supports(size):
             continue
@@ -78,3 +128,4 @@ def obligations(entry: Algorithm, sizes: Iterable[int]) -> Iterator[tuple[Choice
         for choice in variants(entry, size):
             for root in range(roots):
                 yield choice, size, root
+    yield from ((Choice(entry), size, 0) for size in beyond)

@@ -55,6 +55,7 @@ registry
 choice
 parameter
 combinators collectives cost
+processes
 placement
 schedule partition shapes
 errors
