@@ -36,10 +36,11 @@ pages
 export
 units
 bind
+landings
 local_work messages
 places instructions scratch
 plan
-regions
+overlaps regions
 layout segmentation
 draw
 regular
