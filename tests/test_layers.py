@@ -16,7 +16,7 @@ __main__
 cli
 session selftest merge_table numerics
 table merge kernels
-findings advice results
+findings advice results top
 columns parsing
 measure conditions
 turns measurement
@@ -38,10 +38,11 @@ export
 units
 conversions
 bind
+landings
 local_work messages
 places instructions scratch
 plan
-regions
+overlaps regions
 layout segmentation
 draw
 regular
