@@ -38,10 +38,11 @@ export
 units
 conversions
 bind
+landings
 local_work messages
 places instructions scratch
 plan
-regions
+overlaps regions
 layout segmentation
 draw
 regular
