@@ -16,7 +16,7 @@ __main__
 cli
 session selftest merge_table numerics
 table merge kernels
-findings advice results
+findings advice results top
 columns parsing
 measure conditions
 turns measurement

@@ -181,6 +181,13 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 @click.option("-o", "--output", metavar="FILE", help="Write JSON Lines as well.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of each size, print the N fastest and the library only; FILE has all.  [default: all, on "
+    "a terminal, too, so that a log and a screen say the same and no row is missed unasked]",
+)
+@click.option(
     "--format",
     "style",
     type=click.Choice(["table", "jsonl", "csv"]),
@@ -193,6 +200,7 @@ def command(
     output: str | None,
     force: bool,
     style: str,
+    top: int | None,
     thread_level: str | None,
     **options: Any,
 ) -> None:
@@ -208,9 +216,10 @@ def command(
     from hpccoll import launch, parsing, session, world
 
     asked = parsing.build(collective, **options)
+    written = session.Output(output, force, style, top)
     started = launch.detect()
     ranks = world.start(started, thread_level)
-    session.run(asked, ranks, started, session.Output(output, force, style), click.echo)
+    session.run(asked, ranks, started, written, click.echo)
 
 
 def _kernels(options: dict[str, Any]) -> None:
