@@ -12,18 +12,17 @@ if TYPE_CHECKING:
 def shown(measured: Sequence["Measurement"], top: int | None) -> list["Measurement"]:
     """Return what is shown of one size: the `top` fastest right results, or all.
 
-    The library is shown wherever it stands, and so is every wrong result.
+    The library is shown wherever it stands, and so is every wrong result and whatever a row that is
+    shown is compared with.
     """
     right = sorted(
         (entry for entry in measured if entry.check != "failed"),
         key=lambda entry: entry.latency.p50,
     )
-    fastest = {id(entry) for entry in right[:top]}
-    return [
-        entry
-        for entry in measured
-        if id(entry) in fastest or entry.algorithm == LIBRARY or entry.check == "failed"
-    ]
+    wrong = [entry for entry in measured if entry.check == "failed"]
+    labels = {entry.label for entry in (*right[:top], *wrong)}
+    labels |= {entry.baseline for entry in measured if entry.label in labels}
+    return [entry for entry in measured if entry.label in labels or entry.algorithm == LIBRARY]
 
 
 def line(left_out: int) -> str:

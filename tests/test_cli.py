@@ -135,7 +135,7 @@ def test_what_measures_nothing_loads_neither_numpy_nor_mpi():
             "list --markdown",
             "show ring",
             "show ring --format svg",
-            "verify -p 1:3",
+            "verify -p 1:3 --beyond 0",
             "nonsense",
             "show nonsense",
         ),
@@ -358,6 +358,17 @@ def test_verify_proves_what_was_named():
     said = succeed("verify", "allreduce", "-a", "ring,tree", "-p", "4")
     lines = said.strip().split("\n\n")[0].split("\n")
     assert [line.split()[:2] for line in lines] == [["allreduce", "ring"], ["allreduce", "tree"]]
+
+
+def test_verify_says_which_numbers_of_ranks_were_drawn():
+    line, _, last = succeed("verify", "scan", "-a", "linear", "-p", "1:3").strip().split("\n")
+    assert re.search(r"; also on \d+, \d+$", line)
+    assert "2 numbers of ranks of each up to 1024, drawn with seed 0; 2 were proven" in last
+    other = succeed("verify", "scan", "-a", "linear", "-p", "1:3", "--seed", "1").split("\n")[0]
+    assert other != line
+    one = succeed("verify", "scan", "-a", "linear", "-p", "3")
+    assert "also on" not in one
+    assert "Beyond" not in one
 
 
 BROKEN = """

@@ -10,8 +10,12 @@ from hpccoll.registry import LIBRARY
 from hpccoll.session import Output
 
 
-def row(name, us, check="ok"):
-    return SimpleNamespace(algorithm=name, latency=SimpleNamespace(p50=us), check=check)
+def row(name, us, check="ok", baseline=LIBRARY):
+    """Return what counts of a measurement."""
+    latency = SimpleNamespace(p50=us)
+    return SimpleNamespace(
+        algorithm=name, label=name, latency=latency, check=check, baseline=baseline
+    )
 
 
 ROWS = [row("ring", 4), row("tree", 1), row(LIBRARY, 9), row("bruck", 3), row("swing", 2)]
@@ -45,6 +49,15 @@ def test_a_wrong_result_is_always_shown_and_is_none_of_the_fastest():
     assert set(names(rows, 1)) == {"tree", "slow and wrong"}
     rows = [row("ring", 4), row("tree", 2), row("fast and wrong", 1, "failed")]
     assert set(names(rows, 1)) == {"tree", "fast and wrong"}
+
+
+def test_what_a_row_is_compared_with_is_shown():
+    rows = [row("ring", 1, baseline="plain ring"), row("tree", 2, baseline="plain tree")]
+    rows += [
+        row("plain tree", 3, baseline="plain tree"),
+        row("plain ring", 4, baseline="plain ring"),
+    ]
+    assert set(names(rows, 1)) == {"ring", "plain ring"}
 
 
 def test_all_of_equally_fast_rows_are_counted():
