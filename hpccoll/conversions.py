@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from hpccoll.layout import LANDING, USER, Region
+from hpccoll.bind import Segmentation, bind
+from hpccoll.collectives import ALL
+from hpccoll.layout import LANDING, USER, Message, Region
 from hpccoll.plan import (
     Convert,
     Instruction,
@@ -29,9 +31,39 @@ from hpccoll.plan import (
     writes,
 )
 from hpccoll.regions import Parts
+from hpccoll.registry import Choice
+
+UNCUT = Segmentation()
 
 RAW, COMPLETE, PARTIAL = "raw", "complete", "partial"
 """What a message carries: one rank's contribution, all ranks', or a partial result."""
+
+
+def bind_partial(
+    choice: Choice,
+    rank: int,
+    size: int,
+    message: Message,
+    segmentation: Segmentation = UNCUT,
+) -> Plan:
+    """Bind the schedule of `rank`, as `hpccoll.bind.bind` does, and add the conversions.
+
+    Parameters
+    ----------
+    message
+        Its elements are partial results.
+
+    Raises
+    ------
+    UnsupportedError
+        The algorithm isn't defined for `size` ranks.
+    """
+
+    def plan_of(rank: int) -> Plan:
+        return bind(choice, rank, size, message, segmentation)
+
+    completes = choice.algorithm.collective.contributors == ALL
+    return convert(plan_of(rank), completes, plan_of)
 
 
 def convert(plan: Plan, completes: bool, plan_of: Callable[[int], Plan]) -> Plan:
