@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from hpccoll.bind import Segmentation, bind
-from hpccoll.conversions import COMPLETE, PARTIAL, RAW, bind_partial, contents
+from hpccoll.contents import COMPLETE, PARTIAL, RAW, contents
+from hpccoll.conversions import bind_partial
 from hpccoll.datatypes import OPERATORS, converted
 from hpccoll.engines import loopback
 from hpccoll.layout import USER, Message

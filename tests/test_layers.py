@@ -35,7 +35,7 @@ export
 units
 conversions
 bind
-places instructions scratch
+places instructions scratch contents
 plan
 regions
 layout
