@@ -64,7 +64,7 @@ class _Binder:
         self.segmentation = cut
         self.places = places
         self.instructions = Instructions()
-        self.cutting = Cutting(places, message.itemsize, cut)
+        self.cutting = Cutting(places, rank, message.itemsize, cut)
         self.work = LocalWork(places, self.instructions)
 
     # Rounds

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from hpccoll.bind import bind
 from hpccoll.buffers import allocate, check_memory, working
 from hpccoll.choice import Choice
-from hpccoll.collectives import ALL
-from hpccoll.conversions import convert
+from hpccoll.conversions import bind_partial
 from hpccoll.datatypes import Array, Operator
 from hpccoll.engines.call import Call
 from hpccoll.engines.library import LibraryCall, function_of
@@ -237,17 +236,10 @@ def _plans(
     world: World,
     message: Message,
 ) -> list[Plan]:
-    partial, completes = request.partial(operator), request.collective.contributors == ALL
+    partial = request.partial(operator)
     wide = replace(message, itemsize=partial.itemsize)
-
-    def plan(choice: Choice) -> Plan:
-        def of(rank: int) -> Plan:
-            return bind(choice, rank, world.size, wide, request.segmentation)
-
-        own = of(world.rank)
-        return own if partial == request.dtype else convert(own, completes, of)
-
-    return [plan(choice) for choice in choices]
+    make = bind if partial == request.dtype else bind_partial
+    return [make(c, world.rank, world.size, wide, request.segmentation) for c in choices]
 
 
 def _room(plans: Sequence[Plan]) -> tuple[int, int]:

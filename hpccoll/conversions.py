@@ -16,7 +16,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from hpccoll.layout import LANDING, USER, Region
+from hpccoll.bind import bind
+from hpccoll.choice import Choice
+from hpccoll.collectives import ALL
+from hpccoll.contents import COMPLETE, PARTIAL, contents, written_last
+from hpccoll.layout import LANDING, USER, Message, Region
 from hpccoll.plan import (
     Convert,
     Instruction,
@@ -29,9 +33,36 @@ from hpccoll.plan import (
     writes,
 )
 from hpccoll.regions import Parts
+from hpccoll.segmentation import Segmentation
 
-RAW, COMPLETE, PARTIAL = "raw", "complete", "partial"
-"""What a message carries: one rank's contribution, all ranks', or a partial result."""
+UNCUT = Segmentation()
+
+
+def bind_partial(
+    choice: Choice,
+    rank: int,
+    size: int,
+    message: Message,
+    segmentation: Segmentation = UNCUT,
+) -> Plan:
+    """Bind the schedule of `rank`, as `hpccoll.bind.bind` does, and add the conversions.
+
+    Parameters
+    ----------
+    message
+        Its elements are partial results.
+
+    Raises
+    ------
+    UnsupportedError
+        The algorithm isn't defined for `size` ranks.
+    """
+
+    def plan_of(rank: int) -> Plan:
+        return bind(choice, rank, size, message, segmentation)
+
+    completes = choice.algorithm.collective.contributors == ALL
+    return convert(plan_of(rank), completes, plan_of)
 
 
 def convert(plan: Plan, completes: bool, plan_of: Callable[[int], Plan]) -> Plan:
@@ -45,42 +76,6 @@ def convert(plan: Plan, completes: bool, plan_of: Callable[[int], Plan]) -> Plan
         Returns the plan of a peer, without conversions.
     """
     return _Converter(plan, completes, plan_of).converted()
-
-
-def contents(plan: Plan, completes: bool) -> list[str]:
-    """Return what each of the plan's messages carries, in the order of its sends."""
-    held, result, written = plan.layout.held, plan.layout.result, Parts()
-    last = _written_last(plan)
-    found = []
-    for number, step in enumerate(plan.instructions):
-        if isinstance(step, PostSend):
-            raw = _inside(step.region, held) and not written.common(step.region)
-            complete = completes and _inside(step.region, result) and number in last
-            found.append(RAW if raw else COMPLETE if complete else PARTIAL)
-        for region in writes(step):
-            written.add(region)
-    return found
-
-
-def _inside(region: Region, whole: Region) -> bool:
-    return (
-        region.count > 0
-        and region.space == whole.space
-        and whole.offset <= region.offset
-        and region.offset + region.count <= whole.offset + whole.count
-    )
-
-
-def _written_last(plan: Plan) -> set[int]:
-    """Return the numbers of messages whose region isn't written by any later instruction."""
-    later, found = Parts(), set()
-    for number in reversed(range(len(plan.instructions))):
-        step = plan.instructions[number]
-        if isinstance(step, PostSend | PostRecv) and not later.common(step.region):
-            found.add(number)
-        for region in writes(step):
-            later.add(region)
-    return found
 
 
 def _user(region: Region) -> Region:
@@ -122,7 +117,7 @@ class _Converter:
 
     def converted(self) -> Plan:
         """Go through the plan, and round the result at the end."""
-        sent, last = iter(contents(self.plan, self._completes)), _written_last(self.plan)
+        sent, last = iter(contents(self.plan, self._completes)), written_last(self.plan)
         for number, step in enumerate(self.plan.instructions):
             if isinstance(step, PostSend):
                 self._send(step, next(sent))
@@ -154,7 +149,7 @@ class _Converter:
         if self._content(step) == PARTIAL:
             self.issued.append(step)
             return
-        if last and _inside(step.region, self.plan.layout.result):
+        if last and step.region.inside(self.plan.layout.result):
             self.narrow.add(step.region)
             self.rounded.add(step.region)
             self.issued.append(replace(step, region=_user(step.region)))
@@ -199,7 +194,7 @@ class _Converter:
             left, right = self._operand(step.left), self._operand(step.right)
             self._written(step.into)
             step = Reduce(step.into, left, right)
-            if _inside(step.into, self.plan.layout.result):
+            if step.into.inside(self.plan.layout.result):
                 self.reduced[len(self.issued)] = step
             self.issued.append(step)
             return
@@ -214,7 +209,7 @@ class _Converter:
         if self.narrow.common(region) == [region]:
             return _user(region)
         for landed in chain.from_iterable(self.landed.values()):
-            if _inside(region, landed.region):
+            if region.inside(landed.region):
                 return landed.part(region).place
         self._read(region)
         return region
@@ -251,7 +246,7 @@ class _Converter:
         """Make the caller's elements of a part of the result, by its reductions where it can be."""
         for part in self.rounded.missing(region):
             for number, step in list(self.reduced.items()):
-                if _inside(step.into, part):
+                if step.into.inside(part):
                     self.issued[number] = replace(step, into=_user(step.into))
                     self._written(step.into)
                     self.narrow.add(step.into)

@@ -33,6 +33,15 @@ class Region:
             and other.offset < self.offset + self.count
         )
 
+    def inside(self, other: "Region") -> bool:
+        """Tell whether it has elements, and the other one has them all."""
+        return (
+            self.count > 0
+            and self.space == other.space
+            and other.offset <= self.offset
+            and self.offset + self.count <= other.offset + other.count
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

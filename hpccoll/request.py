@@ -204,6 +204,14 @@ class Request:
             return (self.operator,)
         return self.operator, datatypes.operator(self.operator.plain)
 
+    @property
+    def baseline(self) -> str:
+        """Return in words what every algorithm is compared with."""
+        *_, plain = self.operators
+        if plain is self.operator:
+            return self.collective.baselines
+        return f"the same algorithm with {plain.name}"
+
     def label(self, choice: Choice, operator: Operator) -> str:
         """Return the label of an algorithm that runs one of the operators."""
         return choice.label if operator is self.operator else f"plain {choice.label}"

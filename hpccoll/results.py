@@ -73,7 +73,7 @@ def run_record(
         **conditions.record(),
         "sample": "time of one call on the slowest rank",
         "bytes_are": request.collective.bytes_are,
-        "baseline": request.collective.baselines,
+        "baseline": request.baseline,
         "busbw_factor": request.collective.busbw,
         "in_place_means": request.collective.in_place,
         "environment": relevant_environment(os.environ),

@@ -18,14 +18,13 @@ from hpccoll.buffers import allocate, working
 from hpccoll.check import Pattern
 from hpccoll.choice import Choice
 from hpccoll.clock import now
-from hpccoll.collectives import ALL, COLLECTIVES, ROOT, UP_TO, Collective
-from hpccoll.conversions import convert
+from hpccoll.collectives import COLLECTIVES, ROOT, UP_TO, Collective
+from hpccoll.conversions import bind_partial
 from hpccoll.datatypes import DTYPES, OPERATORS, dtype
 from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UsageError
 from hpccoll.faults import ALONE, FAULTS, Victim
 from hpccoll.placement import Placement
-from hpccoll.plan import Plan
 from hpccoll.registry import catalogue
 from hpccoll.watchdog import Watchdog
 
@@ -219,13 +218,8 @@ def _call(pattern: Pattern, choice: Choice, comm: "MPI.Comm", watchdog: Watchdog
     """Make a call; every rank is a victim that could be."""
     partial = pattern.operator.partial(pattern.dtype)
     message = replace(pattern.message, itemsize=partial.itemsize)
-
-    def plan_of(rank: int) -> Plan:
-        return bind(choice, rank, comm.size, message)
-
-    plan = plan_of(comm.rank)
-    if partial != pattern.dtype:
-        plan = convert(plan, pattern.collective.contributors == ALL, plan_of)
+    make = bind if partial == pattern.dtype else bind_partial
+    plan = make(choice, comm.rank, comm.size, message)
     user = allocate(plan.layout, 0, pattern.dtype)[:2]
     spaces = working(user, plan.layout, plan.scratch, plan.landing, partial)
     pattern.fill(comm.rank, plan.layout, [*user, *spaces])

@@ -1,14 +1,14 @@
 """Conversions in plans: that a plan with them gives what one without gives, and sends less."""
 
-from functools import cache, reduce
+from functools import reduce
 
 import definitions
 import numpy as np
 import pytest
 
 from hpccoll.bind import Segmentation, bind
-from hpccoll.collectives import ALL
-from hpccoll.conversions import COMPLETE, PARTIAL, RAW, contents, convert
+from hpccoll.contents import COMPLETE, PARTIAL, RAW, contents
+from hpccoll.conversions import bind_partial
 from hpccoll.datatypes import OPERATORS, converted
 from hpccoll.engines import loopback
 from hpccoll.layout import USER, Message
@@ -23,15 +23,9 @@ SIZES = (1, 2, 3, 4, 5, 8, 9)
 
 def plans_of(choice, size, in_place=False, segment=1 << 20, count=COUNT):
     """Return every rank's plan as it is bound, and with its conversions."""
-    message = Message(count, BYTES, in_place=in_place)
-
-    @cache
-    def plan_of(rank):
-        return bind(choice, rank, size, message, Segmentation(segment))
-
-    completes = choice.algorithm.collective.contributors == ALL
-    bound = [plan_of(rank) for rank in range(size)]
-    return bound, [convert(plan, completes, plan_of) for plan in bound]
+    given = (size, Message(count, BYTES, in_place=in_place), Segmentation(segment))
+    ranks = range(size)
+    return tuple([make(choice, rank, *given) for rank in ranks] for make in (bind, bind_partial))
 
 
 def vectors(size):
@@ -135,11 +129,7 @@ def test_of_two_ranks_partial_results_never_leave_the_reduction(name, in_place):
 
 def test_accumulating_in_a_wider_float_takes_the_same_conversions():
     message, choice = Message(COUNT, 4), Choice(find("allreduce", "rabenseifner"))
-
-    def plan_of(rank):
-        return bind(choice, rank, 4, message)
-
-    plans = [convert(plan_of(rank), True, plan_of) for rank in range(4)]
+    plans = [bind_partial(choice, rank, 4, message) for rank in range(4)]
     inputs = [(np.arange(COUNT) + rank).astype(np.float16) for rank in range(4)]
     found = loopback.run(plans, inputs, np.add, np.dtype(np.float32))
     expected = reduce(np.add, [converted(each, np.dtype(np.float32)) for each in inputs])

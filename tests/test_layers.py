@@ -40,10 +40,10 @@ conversions
 bind
 landings
 local_work messages
-places instructions scratch
+places instructions scratch contents
 plan
 overlaps regions
-layout segmentation
+layout
 draw
 regular
 trace summation
@@ -59,6 +59,7 @@ choice
 parameter
 combinators collectives cost
 processes
+segmentation
 placement
 schedule partition shapes
 errors

@@ -12,10 +12,10 @@ from itertools import product
 
 import numpy as np
 
-from hpccoll.bind import Segmentation, bind
+from hpccoll.bind import Segmentation
 from hpccoll.buffers import allocate, working
-from hpccoll.collectives import ALL, COLLECTIVES
-from hpccoll.conversions import convert
+from hpccoll.collectives import COLLECTIVES
+from hpccoll.conversions import bind_partial
 from hpccoll.datatypes import OPERATORS
 from hpccoll.engines.native import Native
 from hpccoll.engines.python import PythonCall
@@ -38,16 +38,6 @@ def vectors(dtype: np.dtype, number: int) -> list[np.ndarray]:
         one = np.ldexp(rng.standard_normal(COUNT), rng.integers(-40, 40, COUNT)).astype(dtype)
         found += [one, rng.standard_normal(COUNT).astype(dtype) - one]
     return found[:number]
-
-
-def planned(choice: Choice, message: Message, segment: int, world: World) -> Plan:
-    """Return this rank's plan, with its conversions."""
-
-    def plan_of(rank: int) -> Plan:
-        return bind(choice, rank, world.size, message, Segmentation(segment))
-
-    completes = choice.algorithm.collective.contributors == ALL
-    return convert(plan_of(world.rank), completes, plan_of)
 
 
 def call(plan: Plan, mine: np.ndarray, world: World, native: Native | None) -> np.ndarray:
@@ -101,7 +91,8 @@ def main() -> None:
             choices(world.size), (False, True), (240, 1 << 20)
         ):
             message = Message(COUNT, RSUM.partial(dtype).itemsize, in_place=in_place)
-            plan = planned(choice, message, segment, world)
+            cut = Segmentation(segment)
+            plan = bind_partial(choice, world.rank, world.size, message, cut)
             for engine, made in engines.items():
                 mine = given[rng.permutation(world.size)[world.rank]]
                 found = whole(choice, call(plan, mine, world, made), world)
