@@ -90,6 +90,7 @@ def measurement(samples=(2e-6, 1e-6, 3e-6), mismatches=(), said=None, **paramete
         function="MPI_Isend, MPI_Irecv",
         bytes=64,
         message=Message(count=16, itemsize=4),
+        operator="sum",
         latency=summarize(samples),
         samples=tuple(samples),
         first=5e-6,

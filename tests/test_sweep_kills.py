@@ -33,7 +33,8 @@ def child(tmp_path):
     yield child
     for process in started:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stderr.close()
 
 
 def cells(results, path):

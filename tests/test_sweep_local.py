@@ -52,8 +52,8 @@ def test_force_reaches_the_element():
     ],
 )
 def test_a_launcher_that_cannot_launch_all_elements_is_refused(launcher, message):
+    elements = ELEMENTS if "differ" not in message else ELEMENTS[:2]
     with pytest.raises(UsageError) as at:
-        elements = ELEMENTS if "differ" not in message else ELEMENTS[:2]
         check(launching(launcher), elements)
     assert message in str(at.value)
 
