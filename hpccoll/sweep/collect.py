@@ -52,7 +52,7 @@ def collect(results: Results, output: Path, force: bool, partial: bool) -> list[
 
 def _lacks(lacking: list[State], total: int) -> str:
     lines = [
-        f"  element {state.element.index}: {state.word} {state.reason}".rstrip()
+        f"  element {state.element.index}: {state.word}" + f", {state.reason}" * bool(state.reason)
         for state in lacking[:LISTED]
     ]
     lines += [f"  and {len(lacking) - LISTED} more"] if len(lacking) > LISTED else []

@@ -165,6 +165,8 @@ def _launch(command: Sequence[str], printed: Path, limit: float | None) -> str |
             ) from None
         try:
             code = launched.wait(limit)
+            if code < 0:
+                return f"its launcher was killed by {signal.Signals(-code).name}"
         except subprocess.TimeoutExpired:
             return f"it took longer than its limit of {limit:g} s"
         finally:

@@ -212,6 +212,7 @@ def test_a_launcher_that_takes_too_long_or_says_nothing_is_in_the_log(start, pla
     for words, limit, reason in (
         ("sh -c 'exec sleep 60' sh", "0.5", "it took longer than its limit of 0.5 s"),
         ("sh -c 'echo no luck; exit 7' sh", "60", "exit code 7: no luck"),
+        ("sh -c 'kill -9 $$' sh", "60", "its launcher was killed by SIGKILL"),
     ):
         more = ("--launcher", words, "--time-limit", limit)
         with hpccoll(start, "resume", path, *more) as job:
