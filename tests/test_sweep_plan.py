@@ -1,18 +1,22 @@
 """Plans: elements by allocation, checked and hashed, and how their command lines are spelled."""
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from hpccoll.cli import elements
-from hpccoll.errors import UsageError
+from hpccoll.cli import cli, elements
+from hpccoll.errors import IncompleteError, UsageError
 from hpccoll.sweep import plan, planning
 from hpccoll.sweep.plan import Allocation, Element, Estimate, Plan
 from hpccoll.sweep.sweep_file import parse
 
+DOCS = (Path(__file__).parent.parent / "docs" / "sweep.md").read_text(encoding="utf-8")
 BASE = {"collective": "allreduce", "sizes": ("8", "1KiB"), "algorithm": "ring"}
 CONTENT = {
     "base": {"collective": "allreduce", "sizes": ["8", "1KiB"]},
@@ -226,6 +230,8 @@ def test_another_plan_is_not_overwritten_without_force(tmp_path):
     plan.write(path, made())
     with pytest.raises(UsageError, match="exists; choose another --output"):
         plan.write(path, made(name="other"))
+    with pytest.raises(UsageError, match="can't be written: Is a directory"):
+        plan.write(tmp_path, made(), force=True)
     plan.write(path, made(name="other"), force=True)
     assert plan.read(path).name == "other"
 
@@ -254,3 +260,48 @@ def test_an_index_that_no_element_has_is_refused():
     for index in (-1, 8):
         with pytest.raises(UsageError, match=f"has the elements 0 to 7, got --index {index}"):
             found.element(index)
+
+
+# The command and its chapter
+
+
+def typed(*words):
+    """Run a command and return its exit code and what it printed."""
+    done = CliRunner().invoke(cli, list(map(str, words)))
+    return done.exit_code, done.output, done.exception
+
+
+def test_the_chapters_plan_is_what_is_printed(tmp_path):
+    text, example = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
+    file = tmp_path / "allreduce.toml"
+    file.write_text(text, encoding="utf-8")
+    code, printed, _ = typed("sweep", "plan", file)
+    assert code == 0
+    shown = DOCS.split("-o allreduce.json\n")[1].split("```")[0]
+    before, after = shown.split("…\n")
+    assert printed.startswith(before)
+    assert printed.endswith(after)
+    assert typed("sweep", "plan", file, "--count")[1] == "0-23\n"
+    file.write_text('base.collective = "allreduce"\n' + example, encoding="utf-8")
+    assert typed("sweep", "plan", file, "--count")[1] == "0-9\n"
+
+
+def test_a_plan_is_written_only_if_every_element_can_run(tmp_path):
+    file, path = tmp_path / "sweep.toml", tmp_path / "sweep.json"
+    file.write_text('[base]\ncollective = "allgather"\nranks = 3\nalgorithm = "recursive-doubling"')
+    code, printed, error = typed("sweep", "plan", file, "-o", path)
+    assert code == 1
+    assert isinstance(error, UsageError)
+    assert printed == ""
+    assert not path.exists()
+
+
+def test_status_and_collect_of_a_sweep_that_has_not_begun_say_so(tmp_path):
+    path = tmp_path / "plan.json"
+    plan.write(path, made())
+    code, printed, _ = typed("sweep", "status", path)
+    assert code == 0
+    assert printed.endswith("\n8 elements: 8 missing\n")
+    assert isinstance(typed("sweep", "collect", path, "-o", tmp_path / "x")[2], IncompleteError)
+    assert isinstance(typed("sweep", "run", path)[2], UsageError)
+    assert isinstance(typed("sweep", "run", path, "--all", "--index", "1")[2], UsageError)

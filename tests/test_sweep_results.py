@@ -378,6 +378,20 @@ def test_collecting_fails_clearly_while_an_element_is_not_done(results, tmp_path
     assert {record.get("element") for record in records} == {None, 0, 1}
 
 
+def test_what_killed_runs_of_done_elements_have_left_is_gone_once_all_is_collected(
+    results, tmp_path
+):
+    for index in (0, 1):
+        ended(results, index)
+    left = results.partial(results.plan.elements[0], "killed")
+    os.link(results.path(results.plan.elements[0]), left)
+    start(results, 2, sizes=(8,)).close()
+    collect.collect(results, tmp_path / "all.jsonl", force=False, partial=True)
+    assert not left.exists()
+    assert len(results.partials(results.plan.elements[2])) == 1
+    assert [size for size, _ in measured(results)] == [8, 16]
+
+
 def test_a_collected_file_is_not_overwritten_without_force(results, tmp_path):
     for index in range(3):
         ended(results, index)

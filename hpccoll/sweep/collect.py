@@ -47,6 +47,9 @@ def collect(results: Results, output: Path, force: bool, partial: bool) -> list[
             writer.write(record)
         sync(unfinished)
         os.replace(unfinished, output)
+    for state in found:
+        if state.done:  # what was killed just after its result was there has left its own file
+            results.clean(state.element)
     return found
 
 

@@ -219,6 +219,8 @@ def test_a_launcher_that_takes_too_long_or_says_nothing_is_in_the_log(start, pla
             done = job.finish(LIMIT)
         assert done.code == 1
         assert ends(results) == f"failed: {reason}"
+        first = log.lines(results.log(results.plan.elements[0]))[0]
+        assert (first.what, first.words.split(":")[0]) == (log.BEGINS, "element-0000 of sweep")
         assert f"element 0: failed, {reason}\n" in done.out
     with hpccoll(start, "resume", path, "--launcher", "no-such-launcher -n 2") as job:
         done = job.finish(LIMIT)
