@@ -5,12 +5,13 @@ make any other's part. Values are rounded to the storage type when they are made
 from there on.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hpccoll.datatypes import Array
+from hpccoll.datatypes import SIGNIFICAND, Array
 from hpccoll.errors import UsageError, unknown
 
 INPUTS = {
@@ -37,9 +38,6 @@ BIAS = 0.02
 """The bias, relative to the standard deviation of a rank's part."""
 LARGEST_INTEGER = 32
 
-_EXACT = {"bfloat16": 1 << 8, "float16": 1 << 11}
-"""The integers up to here are exact in the type; in others many more are."""
-
 _PARTIAL, _RESIDUAL, _BIAS, _GAMMA, _BETA, _UPSTREAM, _REST, _CHANNELS = range(8)
 
 
@@ -61,7 +59,8 @@ class Inputs:
     Raises
     ------
     UsageError
-        There is no input of that name, or sums of so many integers aren't exact in the type.
+        There is no input of that name, the shape is empty, or sums of so many integers aren't
+        exact in the type.
     """
 
     name: str
@@ -76,6 +75,11 @@ class Inputs:
     def __post_init__(self) -> None:
         if self.name not in INPUTS:
             raise UsageError(unknown("input", self.name, INPUTS))
+        if self.tokens < 0 or self.hidden < 1:
+            raise UsageError(
+                "rows need at least 0 tokens and a hidden dimension of at least 1, "
+                f"got {self.tokens} and {self.hidden}"
+            )
         if self.name == "integers" and self._largest_integer < 1:
             raise UsageError(
                 f"sums of integers on {self.size} ranks aren't exact in {self.dtype.name}; "
@@ -88,6 +92,17 @@ class Inputs:
             return self._negative_sum()
         scale = self.scales[rank]
         return self._rows(scale, _PARTIAL, 0 if self.name == "replicated" else rank)
+
+    @property
+    def additions(self) -> tuple[Array, ...]:
+        """Return what is added once to the sum before the norm: the bias, then the residual."""
+        return tuple(term for term in (self.bias_vector, self.residual_rows) if term is not None)
+
+    @property
+    def terms(self) -> Iterator[Array]:
+        """Yield all that the norm is of: the ranks' parts in order, then the additions."""
+        yield from map(self.partial, range(self.size))
+        yield from self.additions
 
     @property
     def scales(self) -> tuple[float, ...]:
@@ -135,8 +150,7 @@ class Inputs:
     @property
     def _largest_integer(self) -> int:
         # The residual and the bias count as two more ranks.
-        exact = _EXACT.get(self.dtype.name, 1 << 24)
-        return min(LARGEST_INTEGER, exact // (self.size + 2))
+        return min(LARGEST_INTEGER, (1 << SIGNIFICAND[self.dtype.name]) // (self.size + 2))
 
     def _generator(self, *stream: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, *stream])

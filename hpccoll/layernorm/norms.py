@@ -165,6 +165,25 @@ def apply(
     return out
 
 
+def add_to(rows: Array, terms: Sequence[Array], out: Array | None = None) -> Array:
+    """Return the rows plus the terms, from left to right, rounded once to the type of `rows`.
+
+    Parameters
+    ----------
+    terms
+        The bias, shape (H,), the residual, shape (T, H), or both; without any the rows are copied.
+    out
+        Where the result goes; may be `rows` itself.
+    """
+    out = np.empty(rows.shape, rows.dtype) if out is None else out
+    with np.errstate(all="ignore"):
+        for chunk, part in _parts(rows):
+            for term in terms:
+                part = part + (term if term.ndim == 1 else term[chunk]).astype(part.dtype)
+            out[chunk] = part
+    return out
+
+
 def normalize(
     rows: Array, gamma: Array, beta: Array | None, norm: Norm, out: Array | None = None
 ) -> tuple[Array, Statistics]:
@@ -246,14 +265,19 @@ def backward_apply(
     return dx, dgamma, dbeta if norm.centred else None
 
 
+def chunks(rows: Array, elements: int = _CHUNK) -> Iterator[slice]:
+    """Yield slices of rows, of about so many elements each."""
+    step = max(1, elements // max(1, rows.shape[1]))
+    for first in range(0, len(rows), step):
+        yield slice(first, first + step)
+
+
 def _parts(rows: Array, elements: int = _CHUNK) -> Iterator[tuple[slice, Array]]:
     """Yield the rows some at a time, C-contiguous and in the accumulation type.
 
     numpy sums in another order along an axis that isn't the contiguous one.
     """
-    step = max(1, elements // max(1, rows.shape[1]))
-    for first in range(0, len(rows), step):
-        chunk = slice(first, first + step)
+    for chunk in chunks(rows, elements):
         yield chunk, _converted(rows[chunk], accumulation(rows.dtype))
 
 
