@@ -35,6 +35,9 @@ DTYPES = (
 
 INTEGER, FLOAT, COMPLEX = "integer", "float", "complex"
 
+SIGNIFICAND = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+"""Bits of the floats' significands, by the type."""
+
 _NAN = {"float16": 0x7E00, "bfloat16": 0x7FC0, "float32": 0x7FC00000, "float64": 0x7FF8 << 48}
 """The bits of the canonical quiet NaN."""
 

@@ -14,6 +14,7 @@ PACKAGE = Path(hpccoll.__file__).parent
 LAYERS = """
 __main__
 cli
+layernorm
 session selftest merge_table
 table merge kernels
 findings advice results
