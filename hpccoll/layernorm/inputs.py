@@ -106,7 +106,7 @@ class Inputs:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """Return the standard deviations of the ranks' parts, where these are drawn independently."""
+        """Return the standard deviations that the ranks' parts are drawn with."""
         if self.name != "scaled":
             return (TINY if self.name == "tiny-variance" else 1.0,) * self.size
         steps = max(1, self.size - 1)
