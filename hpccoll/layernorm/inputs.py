@@ -35,7 +35,7 @@ OUTLIER_CHANNELS = 4
 MEAN = 100.0
 TINY = 1e-3
 BIAS = 0.02
-"""The bias, relative to the standard deviation of a rank's part."""
+"""The bias, relative to the residual: to the rms of its deviations from its mean."""
 LARGEST_INTEGER = 32
 
 _PARTIAL, _RESIDUAL, _BIAS, _GAMMA, _BETA, _UPSTREAM, _REST, _CHANNELS = range(8)
@@ -106,7 +106,7 @@ class Inputs:
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """Standard deviations of the ranks' parts, where these are drawn independently."""
+        """Return the standard deviations that the ranks' parts are drawn with."""
         if self.name != "scaled":
             return (TINY if self.name == "tiny-variance" else 1.0,) * self.size
         steps = max(1, self.size - 1)
@@ -115,7 +115,7 @@ class Inputs:
     @property
     def residual_rows(self) -> Array | None:
         """Rows to add to the sum, as large as a rank's part, shape (T, H); None without."""
-        return self._rows(self._scale, _RESIDUAL) if self.residual else None
+        return self._rows(self.scale, _RESIDUAL) if self.residual else None
 
     @property
     def bias_vector(self) -> Array | None:
@@ -125,8 +125,11 @@ class Inputs:
         if self.name in ("integers", "constant"):
             row: Array = self._rows(1.0, _BIAS, tokens=1)[0]
             return row
+        spread = 1.0
+        if self.name == "outliers":
+            spread += len(self._channels) / self.hidden * (OUTLIER**2 - 1)
         drawn = self._generator(_BIAS).standard_normal(self.hidden)
-        return self._stored(BIAS * self._scale * drawn)
+        return self._stored(BIAS * self.scale * spread**0.5 * drawn)
 
     @property
     def gamma(self) -> Array:
@@ -144,7 +147,8 @@ class Inputs:
         return self._stored(drawn)
 
     @property
-    def _scale(self) -> float:
+    def scale(self) -> float:
+        """Return the root of the mean square of the scales, which the residual is drawn with."""
         return float(np.sqrt(np.mean(np.square(self.scales))))
 
     @property

@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm of rows, forward and backward, whole or in shards of the hidden dimension.
+"""LayerNorm and RMSNorm of rows, whole or in shards of the hidden dimension.
 
 A row s of H elements becomes ``gamma * (s - mean) / sqrt(var + eps) + beta`` or, for RMSNorm,
 ``gamma * s / sqrt(mean(s**2) + eps)``. The result is defined to the bit: rows of 16-bit floats are
@@ -116,7 +116,7 @@ def moments(rows: Array, norm: Norm) -> Moments:
     compute = _METHOD[norm.method] if norm.centred else _squares
     # Welford's loop runs over the columns: many rows at a time make its steps worth their call.
     with np.errstate(all="ignore"):
-        for chunk, part in _parts(rows, _CHUNK << 6 if compute is _welford else _CHUNK):
+        for chunk, part in parts(rows, _CHUNK << 6 if compute is _welford else _CHUNK):
             mean[chunk], m2[chunk] = compute(part)
     return Moments(rows.shape[1], mean if norm.centred else None, m2)
 
@@ -156,8 +156,8 @@ def apply(
     of = stats.rstd.dtype
     gamma, beta = gamma.astype(of), None if beta is None else beta.astype(of)
     with np.errstate(all="ignore"):
-        for chunk, part in _parts(rows):
-            normalized = _standardized(part, stats, chunk)
+        for chunk, part in parts(rows):
+            normalized = standardized(part, stats, chunk)
             normalized *= gamma
             if beta is not None:
                 normalized += beta
@@ -177,7 +177,7 @@ def add_to(rows: Array, terms: Sequence[Array], out: Array | None = None) -> Arr
     """
     out = np.empty(rows.shape, rows.dtype) if out is None else out
     with np.errstate(all="ignore"):
-        for chunk, part in _parts(rows):
+        for chunk, part in parts(rows):
             for term in terms:
                 part = part + (term if term.ndim == 1 else term[chunk]).astype(part.dtype)
             out[chunk] = part
@@ -192,79 +192,6 @@ def normalize(
     return apply(rows, stats, gamma, beta, out), stats
 
 
-def backward(
-    grad: Array, rows: Array, stats: Statistics, gamma: Array, norm: Norm
-) -> tuple[Array, Array, Array | None]:
-    """Return the gradients of the rows, of gamma and of beta, as `backward_apply` does."""
-    sums = backward_sums(grad, rows, stats, gamma, norm)
-    return backward_apply(grad, rows, stats, gamma, norm, sums, rows.shape[1])
-
-
-def backward_sums(grad: Array, rows: Array, stats: Statistics, gamma: Array, norm: Norm) -> Array:
-    """Return what the gradient needs of every row: sums over the columns, or a shard of them.
-
-    With ``g = grad * gamma`` and the standardised row x: the sum of ``g * x`` and, for LayerNorm,
-    that of ``g``. The sums of all shards, added, are those of the whole row.
-
-    Returns
-    -------
-    array
-        Shape (2, T), or (1, T) for RMSNorm, of the accumulation type.
-    """
-    of = stats.rstd.dtype
-    sums, gamma = np.empty((1 + norm.centred, len(rows)), of), gamma.astype(of)
-    with np.errstate(all="ignore"):
-        for chunk, part in _parts(rows):
-            g = _converted(grad[chunk], of) * gamma
-            sums[1:, chunk] = g.sum(axis=1)
-            g *= _standardized(part, stats, chunk)
-            sums[0, chunk] = g.sum(axis=1)
-    return sums
-
-
-def backward_apply(
-    grad: Array,
-    rows: Array,
-    stats: Statistics,
-    gamma: Array,
-    norm: Norm,
-    sums: Array,
-    hidden: int,
-) -> tuple[Array, Array, Array | None]:
-    """Return the gradients of the columns given, from the sums over whole rows.
-
-    ``rstd * (g - mean(g) - x * mean(g * x))``, without ``mean(g)`` for RMSNorm: exact with the
-    epsilon inside the root.
-
-    Parameters
-    ----------
-    sums
-        What `backward_sums` gave for the whole rows, of `hidden` elements each.
-
-    Returns
-    -------
-    tuple
-        The gradient of the rows, in their type; those of gamma and beta, shape (H,), in the
-        accumulation type; RMSNorm has no beta (None).
-    """
-    of = stats.rstd.dtype
-    means, gamma = sums / of.type(hidden), gamma.astype(of)
-    dx = np.empty(rows.shape, rows.dtype)
-    dgamma, dbeta = np.zeros((2, rows.shape[1]), of)
-    with np.errstate(all="ignore"):
-        for chunk, part in _parts(rows):
-            upstream = _converted(grad[chunk], of)
-            standardized = _standardized(part, stats, chunk)
-            dgamma += (upstream * standardized).sum(axis=0)
-            dbeta += upstream.sum(axis=0)
-            g = upstream * gamma
-            for mean in means[1:, chunk]:
-                g -= mean[:, np.newaxis]
-            g -= standardized * means[0, chunk, np.newaxis]
-            dx[chunk] = g * stats.rstd[chunk, np.newaxis]
-    return dx, dgamma, dbeta if norm.centred else None
-
-
 def chunks(rows: Array, elements: int = _CHUNK) -> Iterator[slice]:
     """Yield slices of rows, of about so many elements each."""
     step = max(1, elements // max(1, rows.shape[1]))
@@ -272,20 +199,22 @@ def chunks(rows: Array, elements: int = _CHUNK) -> Iterator[slice]:
         yield slice(first, first + step)
 
 
-def _parts(rows: Array, elements: int = _CHUNK) -> Iterator[tuple[slice, Array]]:
+def parts(rows: Array, elements: int = _CHUNK) -> Iterator[tuple[slice, Array]]:
     """Yield the rows some at a time, C-contiguous and in the accumulation type.
 
     numpy sums in another order along an axis that isn't the contiguous one.
     """
     for chunk in chunks(rows, elements):
-        yield chunk, _converted(rows[chunk], accumulation(rows.dtype))
+        yield chunk, converted(rows[chunk], accumulation(rows.dtype))
 
 
-def _converted(rows: Array, to: np.dtype[Any]) -> Array:
+def converted(rows: Array, to: np.dtype[Any]) -> Array:
+    """Return the rows C-contiguous in a type: themselves if they are."""
     return np.ascontiguousarray(rows, dtype=to)
 
 
-def _standardized(part: Array, stats: Statistics, chunk: slice) -> Array:
+def standardized(part: Array, stats: Statistics, chunk: slice) -> Array:
+    """Return ``(part - mean) * rstd`` of rows that are the given chunk of those of `stats`."""
     rstd = stats.rstd[chunk, np.newaxis]
     if stats.mean is None:
         return part * rstd

@@ -82,24 +82,36 @@ def tolerance(
     length = lengths(expected.y)
     with np.errstate(all="ignore"):
         error = norm_error(rows, expected.total, expected.rstd, norm, rounding)
-        error *= np.sqrt(gamma.size) * float(np.abs(gamma).max().astype(np.float64))
-        relative = error / length + output_roundoff(rounding.storage)
+        relative = error * largest_factor(gamma) / length + output_roundoff(rounding.storage)
     bounded: Array = np.where(np.isfinite(expected.magnitude).all(axis=1), relative, 0.0)
     return np.where(np.isnan(bounded), np.inf, bounded)
 
 
 def sum_error(total: Array, magnitude: Array, rounding: Rounding, additions: int) -> Array:
     """Return a bound on the rms of a sum's rounding errors, shape (T,); infinite on overflow."""
-    u, of = unit_roundoff(rounding.storage), rounding.storage
+    u, depth = unit_roundoff(rounding.storage), rounding.depth
     with np.errstate(all="ignore"):
         if rounding.wide:
             u32 = unit_roundoff(np.dtype(np.float32))
-            error = u * rms(total) + rounding.depth * u32 * rms(magnitude)
+            error = u * rms(total) + depth * u32 * rms(magnitude)
         else:
-            error = rounding.depth * u * rms(magnitude)
+            error = depth * u * rms(magnitude)
         error += additions * u * rms(magnitude)
     peak = magnitude.max(axis=1, initial=0.0)
-    return np.where(peak > largest(of), np.inf, error)
+    return np.where(peak > largest(rounding.storage), np.inf, error)
+
+
+def sum_roundoff(rounding: Rounding) -> float:
+    """Return what sums over the ranks round off, relative to the terms' absolute values."""
+    u = unit_roundoff(rounding.storage)
+    if rounding.wide:
+        return u + rounding.depth * unit_roundoff(np.dtype(np.float32))
+    return rounding.depth * u
+
+
+def largest_factor(gamma: Array) -> float:
+    """Return the most by which gamma takes an rms error of standardised rows to an L2 error."""
+    return float(np.sqrt(gamma.size) * np.abs(gamma.astype(np.float64)).max())
 
 
 def norm_error(rows: Array, total: Array, rstd: Array, norm: Norm, rounding: Rounding) -> Array:
@@ -141,36 +153,44 @@ def gradient_tolerance(
     twice in the projection. Those of gamma and beta add up the tokens one after another, or in
     any other order.
     """
-    upstream, hidden = expected.upstream, gamma.size
-    u = unit_roundoff(accumulation(rounding.storage))
-    largest_gamma = float(np.abs(gamma).max().astype(np.float64))
+    upstream, of = expected.upstream.total, rounding.storage
+    steps = 2 * _steps(gamma.size, norm, rounding) * unit_roundoff(accumulation(of))
     with np.errstate(all="ignore"):
         rows = sum_error(forward.total, forward.magnitude, rounding, additions)
         norms = norm_error(rows, forward.total, forward.rstd, norm, rounding)
-        summed = sum_error(upstream.total, upstream.magnitude, rounding, 0)
-        g = rms(upstream.total * gamma.astype(np.float64))
-        error = largest_gamma * summed + (3 * norms + 2 * _steps(hidden, norm, rounding) * u) * g
-        dx = error * forward.rstd * np.sqrt(hidden) / lengths(expected.dx)
-    dx = np.where(np.isnan(dx), np.inf, dx) + output_roundoff(rounding.storage)
-    return dx, *_parameter_tolerances(expected, forward, norms, summed, u)
+        summed = sum_error(upstream, expected.upstream.magnitude, rounding, 0)
+        g = rms(upstream * gamma.astype(np.float64))
+        error = largest_factor(gamma) * summed + (3 * norms + steps) * g * np.sqrt(gamma.size)
+        dx = error * forward.rstd / lengths(expected.dx) + output_roundoff(of)
+    return np.where(np.isnan(dx), np.inf, dx), *_parameters(expected, forward, norms, summed, of)
 
 
-def _parameter_tolerances(
-    expected: ReferenceGradients, forward: Reference, norms: Array, summed: Array, u: float
+def _parameters(
+    expected: ReferenceGradients,
+    forward: Reference,
+    norms: Array,
+    summed: Array,
+    of: np.dtype[Any],
 ) -> tuple[float, float]:
-    total, (tokens, hidden) = expected.upstream.total, expected.upstream.total.shape
+    """Return the tolerances of the gradients of gamma and beta.
+
+    Parameters
+    ----------
+    norms, summed
+        Bounds on the rms errors of the standardised rows and of the upstream gradients, per row.
+    """
+    upstream, standardized = expected.upstream.total, forward.standardized
+    tokens, hidden = upstream.shape
+    u, scale = (tokens + 1) * unit_roundoff(accumulation(of)), np.sqrt(hidden)
     with np.errstate(all="ignore"):
-        peaks = np.abs(total).max(axis=1, initial=0.0)
-        peak = np.abs(forward.standardized).max(axis=1, initial=0.0)
-        scale = np.sqrt(hidden)
-        added = np.abs(total * forward.standardized).sum(axis=0)
-        gamma = scale * float((peaks * norms + peak * summed).sum()) + (tokens + 1) * u * _length(
-            added
-        )
-        beta = scale * float(summed.sum()) + tokens * u * _length(np.abs(total).sum(axis=0))
-        dgamma = np.float64(gamma) / _length(expected.dgamma)
-        dbeta = 0.0 if expected.dbeta is None else np.float64(beta) / _length(expected.dbeta)
-    return (np.inf if np.isnan(dgamma) else dgamma), (np.inf if np.isnan(dbeta) else dbeta)
+        products = np.abs(upstream).max(axis=1, initial=0.0) * norms
+        products += np.abs(standardized).max(axis=1, initial=0.0) * summed
+        gamma = scale * products.sum() + u * _length(np.abs(upstream * standardized).sum(axis=0))
+        beta = scale * summed.sum() + u * _length(np.abs(upstream).sum(axis=0))
+        relative = [gamma / _length(expected.dgamma)]
+        relative += [0.0 if expected.dbeta is None else beta / _length(expected.dbeta)]
+    dgamma, dbeta = (np.inf if np.isnan(value) else float(value) for value in relative)
+    return dgamma, dbeta
 
 
 def output_roundoff(of: np.dtype[Any]) -> float:
@@ -202,5 +222,5 @@ def _steps(hidden: int, norm: Norm, rounding: Rounding) -> float:
     return float(12 + np.log2(hidden) + 4 * (shards - 1))
 
 
-def _length(values: Array) -> float:
-    return float(np.sqrt(np.square(values).sum()))
+def _length(values: Array) -> np.float64:
+    return np.float64(np.sqrt(np.square(values).sum()))
