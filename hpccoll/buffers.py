@@ -46,7 +46,9 @@ def _control_group_limits() -> Iterable[int]:
             continue
 
 
-def check_memory(world: "World", need: int, what: str) -> None:
+def check_memory(
+    world: "World", need: int, what: str, smaller: str = "a smaller --max-bytes"
+) -> None:
     """Check on every node that its ranks together can allocate what they need.
 
     Parameters
@@ -55,6 +57,8 @@ def check_memory(world: "World", need: int, what: str) -> None:
         Bytes that this rank needs.
     what
         What needs them, in words.
+    smaller
+        What would need less, in words.
 
     Raises
     ------
@@ -68,7 +72,7 @@ def check_memory(world: "World", need: int, what: str) -> None:
         verdict = (
             f"{what} needs {format_gib(needed)} of memory on {os.uname().nodename} for "
             f"{world.node.size} ranks, and {format_gib(free)} can be had; "
-            "use a smaller --max-bytes or fewer ranks per node"
+            f"use {smaller} or fewer ranks per node"
         )
     problems = [problem for problem in world.comm.allgather(verdict) if problem]
     if problems:

@@ -15,6 +15,7 @@ LAYERS = """
 __main__
 cli
 layernorm
+layernorm
 session selftest merge_table
 table merge kernels
 findings advice results

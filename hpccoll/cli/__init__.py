@@ -13,7 +13,7 @@ from hpccoll import __version__
 from hpccoll.errors import HpccollError, UsageError
 from hpccoll.launch import Launch, detect
 
-_COMMANDS = ("bench", "list", "merge", "selftest", "show", "verify")
+_COMMANDS = ("bench", "layernorm", "list", "merge", "selftest", "show", "verify")
 
 
 class _Commands(click.Group):
@@ -39,6 +39,7 @@ def cli() -> None:
 
     \b
     mpirun -n 4 hpccoll bench allreduce   which algorithm is fastest here, at every size
+    mpirun -n 4 hpccoll layernorm         what the order of reduce, norm and broadcast changes
     hpccoll merge FILE...                 several launches' results in one table
     hpccoll list allreduce                the algorithms there are
     hpccoll show ring -p 6                what an algorithm does, round by round

@@ -7,7 +7,7 @@ import numpy as np
 
 from hpccoll.datatypes import Array, Operator, divide
 from hpccoll.engines.call import describe
-from hpccoll.layout import Region
+from hpccoll.layout import OUTPUT, Region
 from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ class PythonCall:
         Input, output and scratch, one-dimensional contiguous arrays of one dtype.
     user
         The caller's input and output of a narrower type, if `spaces` only hold what is accumulated.
+    before_send
+        What is done to a region of the output before it is sent.
     """
 
     engine = "python"
@@ -35,9 +37,11 @@ class PythonCall:
         operator: Operator,
         comm: "MPI.Comm",
         user: Sequence[Array] | None = None,
+        before_send: Callable[[Region], None] | None = None,
     ) -> None:
         from mpi4py import MPI
 
+        self._before_send = before_send
         self._plan, self._spaces, self._operator, self._comm = plan, spaces, operator, comm
         self._at = 0
         self._requests: list[Any] = [MPI.REQUEST_NULL] * plan.slots
@@ -68,8 +72,12 @@ class PythonCall:
         post = self._comm.Isend if isinstance(step, PostSend) else self._comm.Irecv
         # As bytes, for MPI has no name for every element type.
         buffer, peer, channel = self._view(step.region).view(np.uint8), step.peer, step.channel
+        sends = isinstance(step, PostSend) and step.region.space == OUTPUT
+        before, region = self._before_send if sends else None, step.region
 
         def start() -> None:
+            if before:
+                before(region)
             requests[slot] = post(buffer, peer, channel)
 
         return start

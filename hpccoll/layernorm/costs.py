@@ -1,0 +1,182 @@
+"""What an order of operations costs: counted, and by the formulas for what it is made of.
+
+Rounds and the critical path are counted from the schedules of all ranks, what each rank moves from
+its plans, operations and memory from what its program does. The formulas are the closed forms of
+the algorithms, and those of the orders: p ranks, T rows of H elements, n their bytes,
+L = ceil(log2 p), S segments.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hpccoll.cost import evaluate
+from hpccoll.layernorm.communication import Bound
+from hpccoll.layernorm.orders import ORDERS
+from hpccoll.layout import natural
+from hpccoll.trace import watch
+from hpccoll.verify import execute
+from hpccoll.registry import Choice
+
+BINOMIAL = "binomial"
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The critical path of collectives that follow one another.
+
+    Attributes
+    ----------
+    bytes
+        In every step the most that a rank sends or receives, added up.
+    """
+
+    rounds: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Path") -> "Path":
+        return Path(self.rounds + other.rounds, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """What an order costs by its formulas; None where there is none.
+
+    Attributes
+    ----------
+    sent, received
+        Bytes of the rank with most.
+    total
+        Bytes that all ranks send.
+    path
+        Bytes on the critical path.
+    """
+
+    rounds: Fraction | None
+    sent: Fraction | None
+    received: Fraction | None
+    total: Fraction | None
+    path: Fraction | None
+
+
+def path(bound: Bound, size: int) -> Path:
+    """Count rounds and bytes on the critical path of one collective of hpccoll's own."""
+    choice, message = bound.choice, bound.message
+    assert choice is not None
+    blocks = natural(choice.algorithm.collective, size, message).finer(choice.grid(size))
+    rounds = most = 0
+    for arrows in watch(choice, size, states=False).arrows.values():
+        moved: Counter[tuple[str, int]] = Counter()
+        for arrow in arrows:
+            elements = sum(
+                blocks.border(part.stop) - blocks.border(part.start)
+                if part.step == 1
+                else sum(map(blocks.size, part))
+                for part in arrow.blocks
+            )
+            moved["sent", arrow.source] += elements
+            moved["received", arrow.target] += elements
+        largest = max(moved.values(), default=0)
+        rounds += largest > 0
+        most += largest * message.itemsize
+    return Path(rounds, most)
+
+
+def depth(choice: Choice, size: int) -> int:
+    """Return the additions on the longest path from a rank's part to a finished sum."""
+    return max(execute(choice, size).terms.depth)
+
+
+def formula(order: str, bound: Sequence[Bound], size: int, tokens: int, hidden: int) -> Formula:
+    """Return what the formulas say of an order that is bound to these collectives.
+
+    Formulas of shares count in equal ones, so there are none where the ranks don't divide rows or
+    columns; and none of what nobody sees, the library's messages.
+    """
+    none = Formula(None, None, None, None, None)
+    if any(part.choice is None for part in bound) or not _even(order, size, tokens, hidden):
+        return none
+    rounds = sum((_closed(part, size, "rounds") for part in bound), Fraction(0))
+    n = bound[0].message.count * bound[0].message.itemsize if bound else 0
+    names = {part.collective: part.label.split(":")[0] for part in bound}
+    if ORDERS[order].collectives in (("reduce", "bcast"), ("bcast", "reduce")):
+        return _rooted(rounds, names, n, size)
+    if order == "gather-layernorm-bcast":
+        n = bound[1].message.count * bound[1].message.itemsize
+        forms = ("n*L", "n*(p-1)", "2*n*(p-1)", "n*(p-1) + n*L")
+        return Formula(rounds, *(evaluate(form, size, n) for form in forms))
+    if order == "fused":
+        return _chain(rounds, bound[0], size)
+    return _symmetric(rounds, bound, size)
+
+
+def _symmetric(rounds: Fraction, bound: Sequence[Bound], size: int) -> Formula:
+    """Return the formulas of collectives in which all ranks do the same.
+
+    Only of these does every rank send as much as the one with most.
+    """
+    alike = all(part.label.split(":")[0] in ALIKE for part in bound)
+    sent = sum((_closed(part, size, "sent") for part in bound), Fraction(0))
+    if not alike:
+        return Formula(rounds, None, None, None, None)
+    return Formula(rounds, sent, sent, size * sent, sent)
+
+
+ALIKE = ("ring", "linear", "direct", "circulant", "pairwise", "one-shot", "bruck")
+"""Algorithms in which all ranks do the same, if their blocks are equal."""
+
+
+def _rooted(rounds: Fraction, names: dict[str, str], n: int, size: int) -> Formula:
+    total = evaluate("2*n*(p-1)", size, n)
+    if names == {"reduce": BINOMIAL, "bcast": BINOMIAL}:
+        most = evaluate("n*L", size, n)
+        return Formula(rounds, most, most, total, 2 * most)
+    large = {"reduce": "rabenseifner", "bcast": "scatter-allgather-ring"}
+    if names == large and size & (size - 1) == 0:
+        return Formula(rounds, None, None, None, evaluate("4*n*(p-1)/p", size, n))
+    return Formula(rounds, None, None, None, None)
+
+
+def _chain(rounds: Fraction, part: Bound, size: int) -> Formula:
+    n, (_, segments) = part.message.count * part.message.itemsize, part.label.split("=")
+    equal = part.message.count % int(segments) == 0
+    most, total = (evaluate(form, size, n) for form in ("n*((p>1) + (p>2))", "2*n*(p-1)"))
+    return Formula(rounds, most, most, total, _chained(size, n, int(segments)) if equal else None)
+
+
+def _chained(size: int, n: int, segments: int) -> Fraction:
+    """Return the bytes on the critical path of segments that go up a chain and down again.
+
+    From the first segment's way down to the last one's way up, an inner rank moves two a step.
+    """
+    if size == 1:
+        return Fraction(0)
+    both = segments - 1 if size > 2 and segments > 2 else 0
+    return Fraction(n, segments) * (segments - 1 + 2 * (size - 1) + both)
+
+
+def _closed(part: Bound, size: int, form: str) -> Fraction:
+    choice, message = part.choice, part.message
+    assert choice is not None
+    n = message.count * message.itemsize
+    return evaluate(getattr(choice.algorithm, form), size, n, choice.values)
+
+
+def _even(order: str, size: int, tokens: int, hidden: int) -> bool:
+    """Tell whether all shares of the order are equal, and none is empty."""
+    if tokens == 0:
+        return False
+    if order == "sequence-parallel":
+        return tokens % size == 0
+    if order in ("hidden-parallel", "hidden-shards-alone"):
+        return hidden % size == 0
+    return tokens * hidden % size == 0
+
+
+def counted(bound: Iterable[Bound], size: int) -> Path | None:
+    """Count rounds and bytes on the critical path; None of the library's messages."""
+    parts = list(bound)
+    if any(part.choice is None for part in parts):
+        return None
+    return sum((path(part, size) for part in parts), Path())
