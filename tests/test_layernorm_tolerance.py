@@ -166,6 +166,7 @@ def test_the_bound_of_a_sum_is_that_of_its_depth():
     wide = 2.0**-8 * 1 + 3 * 2.0**-24 * 5
     assert sum_error(total, magnitude, Rounding(half, 3, True), 0)[0] == wide
     assert sum_error(total, magnitude, Rounding(single, 3, True), 0)[0] == 3 * 2.0**-24 * 5
+    assert sum_error(total, magnitude, Rounding(half, 0, True), 0)[0] == 0
     assert sum_roundoff(Rounding(half, 3)) == 3 * 2.0**-8
     assert sum_roundoff(Rounding(half, 3, True)) == 2.0**-8 + 3 * 2.0**-24
 
