@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hpccoll.datatypes import OPERATORS
+from hpccoll.datatypes import OPERATORS, divide
 from hpccoll.layernorm.norms import add_to, normalize
 
 ADD = OPERATORS["sum"].ufunc
@@ -43,9 +43,14 @@ def with_beta(inputs, norm, rows):
     return normalize(rows, inputs.gamma, beta(inputs, norm), norm)[0]
 
 
+def summed(inputs, add=chain):
+    """Reduce, then add bias and residual: the rows that the norm is of."""
+    return add_to(add(parts(inputs)), inputs.additions)
+
+
 def right(inputs, norm, add=chain):
-    """Reduce, then add bias and residual, then the norm: every correct order."""
-    return with_beta(inputs, norm, add_to(add(parts(inputs)), inputs.additions))
+    """Reduce, then the norm: every correct order."""
+    return with_beta(inputs, norm, summed(inputs, add))
 
 
 def _local(inputs):
@@ -59,9 +64,9 @@ def norms_then_sum(inputs, norm, add=chain):
 
 
 def norms_then_mean(inputs, norm, add=chain):
-    summed = norms_then_sum(inputs, norm, add)
-    wider = np.float64 if summed.dtype == np.float64 else np.float32
-    return (summed.astype(wider) / wider(inputs.size)).astype(summed.dtype)
+    result = norms_then_sum(inputs, norm, add)
+    divide(result, inputs.size)
+    return result
 
 
 def roots_norm_on_all(inputs, norm, add=chain):
@@ -69,12 +74,12 @@ def roots_norm_on_all(inputs, norm, add=chain):
 
 
 def sum_of_the_roots(inputs, norm, add=chain):
-    summed = add([inputs.partial(0)] * inputs.size)
-    return with_beta(inputs, norm, add_to(summed, inputs.additions))
+    copies = add([inputs.partial(0)] * inputs.size)
+    return with_beta(inputs, norm, add_to(copies, inputs.additions))
 
 
 def shards_alone(inputs, norm, add=chain):
-    total = add_to(add(parts(inputs)), inputs.additions)
+    total = summed(inputs, add)
     bounds = [inputs.hidden * shard // inputs.size for shard in range(inputs.size + 1)]
     shards = []
     for start, stop in pairwise(bounds):

@@ -23,6 +23,7 @@ from hpccoll.layernorm.tolerance import (
     sum_error,
     sum_roundoff,
     tolerance,
+    unit_roundoff,
 )
 from hpccoll.partition import Partition
 
@@ -40,7 +41,7 @@ class Prediction:
     bound
         How far rounding may carry a measured deviation from it, in the same unit, shape (T,): of a
         correct order, whose deviation is 0, its tolerance. A deviation that isn't larger can't be
-        told from 0.
+        told from 0. Infinite for a result without numbers.
     """
 
     deviation: Array
@@ -89,16 +90,17 @@ def predict(
         bound = tolerance(expected, inputs.gamma, norm, rounding, len(inputs.additions))
         return Prediction(np.zeros(expected.y.shape), np.zeros(len(length)), bound)
     deviation, bound = -expected.standardized, np.zeros(len(length))
-    norms_first = theory(order).norms_first
+    later = _later(order, rounding)
     for normed in _normed(order, inputs, expected, rounding):
-        standardized, error = _standardized(normed, inputs, norm, rounding, norms_first)
+        standardized, error = _standardized(normed, inputs, norm, rounding, later)
         deviation[:, normed.columns] += normed.weight * standardized
         bound += normed.weight * error
     deviation *= inputs.gamma.astype(np.float64)
     if order in SUMS_OF_BETAS and norm.centred:
         deviation += (inputs.size - 1) * inputs.beta.astype(np.float64)
     with np.errstate(all="ignore"):
-        return Prediction(deviation, lengths(deviation) / length, bound / length)
+        relative, bound = lengths(deviation) / length, bound / length
+    return Prediction(deviation, relative, np.where(np.isnan(bound), np.inf, bound))
 
 
 def _normed(
@@ -140,14 +142,14 @@ def _roots(inputs: Inputs, weight: float, copies: int = 1) -> _Normed:
 
 
 def _standardized(
-    normed: _Normed, inputs: Inputs, norm: Norm, rounding: Rounding, summed: bool
+    normed: _Normed, inputs: Inputs, norm: Norm, rounding: Rounding, later: float
 ) -> tuple[Array, Array]:
     """Return the standardised rows, and a bound on the L2 error of what they become, shape (T,).
 
     Parameters
     ----------
-    summed
-        The norms are stored and then added up over the ranks.
+    later
+        What is rounded off after the norm, relative to its result.
     """
     standardized, _, rstd = standardize(normed.rows, norm)
     own = replace(rounding, depth=normed.depth, shards=1)
@@ -158,6 +160,15 @@ def _standardized(
         y = standardized * gamma.astype(np.float64)
         if norm.centred:
             y += inputs.beta[normed.columns].astype(np.float64)
-        later = output_roundoff(rounding.storage) + summed * sum_roundoff(rounding)
         error += later * lengths(y)
     return standardized, error
+
+
+def _later(order: str, rounding: Rounding) -> float:
+    """Return the relative error of storing a norm and, where it comes first, of what follows."""
+    later = output_roundoff(rounding.storage)
+    if theory(order).norms_first:
+        later += sum_roundoff(rounding)
+    if order == "layernorm-mean":
+        later += unit_roundoff(rounding.storage)
+    return later

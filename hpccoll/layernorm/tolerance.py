@@ -91,7 +91,7 @@ def sum_error(total: Array, magnitude: Array, rounding: Rounding, additions: int
     """Return a bound on the rms of a sum's rounding errors, shape (T,); infinite on overflow."""
     u, depth = unit_roundoff(rounding.storage), rounding.depth
     with np.errstate(all="ignore"):
-        if rounding.wide:
+        if rounding.wide and depth:
             u32 = unit_roundoff(np.dtype(np.float32))
             error = u * rms(total) + depth * u32 * rms(magnitude)
         else:
@@ -104,7 +104,7 @@ def sum_error(total: Array, magnitude: Array, rounding: Rounding, additions: int
 def sum_roundoff(rounding: Rounding) -> float:
     """Return what sums over the ranks round off, relative to the terms' absolute values."""
     u = unit_roundoff(rounding.storage)
-    if rounding.wide:
+    if rounding.wide and rounding.depth:
         return u + rounding.depth * unit_roundoff(np.dtype(np.float32))
     return rounding.depth * u
 
