@@ -6,7 +6,8 @@ from hpccoll.errors import UnsupportedError
 from hpccoll.layernorm import costs
 from hpccoll.layernorm.communication import Communication
 from hpccoll.layernorm.orders import ORDERS, Order
-from hpccoll.layernorm.rank import Buffers, Program, Rank
+from hpccoll.layernorm.program import Buffers, Program
+from hpccoll.layernorm.rank import Rank
 from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.tolerance import Rounding
 from hpccoll.registry import LIBRARY, Choice

@@ -7,7 +7,7 @@ L = ceil(log2 p), S segments.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,9 +15,9 @@ from hpccoll.cost import evaluate
 from hpccoll.layernorm.communication import Bound
 from hpccoll.layernorm.orders import ORDERS
 from hpccoll.layout import natural
+from hpccoll.registry import Choice
 from hpccoll.trace import watch
 from hpccoll.verify import execute
-from hpccoll.registry import Choice
 
 BINOMIAL = "binomial"
 
@@ -98,10 +98,8 @@ def formula(order: str, bound: Sequence[Bound], size: int, tokens: int, hidden: 
     if any(part.choice is None for part in bound) or not _even(order, size, tokens, hidden):
         return none
     rounds = sum((_closed(part, size, "rounds") for part in bound), Fraction(0))
-    n = bound[0].message.count * bound[0].message.itemsize if bound else 0
-    names = {part.collective: part.label.split(":")[0] for part in bound}
     if ORDERS[order].collectives in (("reduce", "bcast"), ("bcast", "reduce")):
-        return _rooted(rounds, names, n, size)
+        return _rooted(rounds, {part.collective: part for part in bound}, size)
     if order == "gather-layernorm-bcast":
         n = bound[1].message.count * bound[1].message.itemsize
         forms = ("n*L", "n*(p-1)", "2*n*(p-1)", "n*(p-1) + n*L")
@@ -127,14 +125,23 @@ ALIKE = ("ring", "linear", "direct", "circulant", "pairwise", "one-shot", "bruck
 """Algorithms in which all ranks do the same, if their blocks are equal."""
 
 
-def _rooted(rounds: Fraction, names: dict[str, str], n: int, size: int) -> Formula:
-    total = evaluate("2*n*(p-1)", size, n)
-    if names == {"reduce": BINOMIAL, "bcast": BINOMIAL}:
-        most = evaluate("n*L", size, n)
-        return Formula(rounds, most, most, total, 2 * most)
+def _rooted(rounds: Fraction, parts: Mapping[str, Bound], size: int) -> Formula:
+    """Return the formulas of a reduce and a broadcast, whichever comes first.
+
+    The reduce may be of a wider type, and then it depends on the tree who sends most.
+    """
+    names = {of: part.label.split(":")[0] for of, part in parts.items()}
+    n = {of: part.message.count * part.message.itemsize for of, part in parts.items()}
+    most, least = max(n.values()), min(n.values())
+    if set(names.values()) == {BINOMIAL}:
+        path = evaluate("n*L", size, sum(n.values()))
+        received = evaluate("n*L", size, most)
+        total = evaluate("n*(p-1)", size, sum(n.values()))
+        return Formula(rounds, received if most == least else None, received, total, path)
     large = {"reduce": "rabenseifner", "bcast": "scatter-allgather-ring"}
+    path_form = "2*n*(p-1)/p"
     if names == large and size & (size - 1) == 0:
-        return Formula(rounds, None, None, None, evaluate("4*n*(p-1)/p", size, n))
+        return Formula(rounds, None, None, None, evaluate(path_form, size, sum(n.values())))
     return Formula(rounds, None, None, None, None)
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpccoll.datatypes import Array
+from hpccoll.layernorm.communication import SUM
 from hpccoll.layernorm.inputs import Inputs
 from hpccoll.layernorm.metrics import bit_equal, cosine, norm_ulps, relative_l2
 from hpccoll.layernorm.norms import Norm, add_to, normalize
 from hpccoll.layernorm.prediction import Prediction, predict
 from hpccoll.layernorm.reference import Reference, reference
 from hpccoll.layernorm.theory import tells, theory
-from hpccoll.layernorm.communication import SUM
 from hpccoll.layernorm.tolerance import ILL_CONDITIONED, Rounding, lengths
 
 AGREES, CONTRADICTS, NO_VERDICT = "agrees", "contradicts", "no verdict"

@@ -7,6 +7,7 @@ the norm of that sum, plus a bias and a residual, as y on every rank.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hpccoll.layernorm import shards
 from hpccoll.layernorm.rank import Rank
 
 Does = Callable[[Rank], None]
@@ -81,15 +82,15 @@ def _hidden(rank: Rank, exchange: bool) -> None:
     columns = rank.columns
     packed = rank.array(rank.x.size)
     shard = rank.array(*columns.shape)
-    rank.pack(rank.x, packed)
+    shards.pack(rank, rank.x, packed)
     rank.collective("reduce-scatter", packed, shard, counts=columns.elements)
     rank.add(shard, columns=columns.part)
     if exchange:
-        rank.normalize_shard(shard)
+        shards.normalize(rank, shard)
     else:
         rank.normalize(shard, columns=columns.part)
     rank.collective("allgather", shard, packed, counts=columns.elements)
-    rank.unpack(packed, rank.y)
+    shards.unpack(rank, packed, rank.y)
 
 
 def one_shot(rank: Rank) -> None:

@@ -15,7 +15,7 @@ from hpccoll.layernorm.comparison import Comparison
 from hpccoll.layernorm.judge import CONTRADICTS, Judge, Judgement
 from hpccoll.layernorm.metrics import digest
 from hpccoll.layernorm.orders import AT_ROOT
-from hpccoll.layernorm.rank import Buffers
+from hpccoll.layernorm.program import Buffers
 from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.resources import resources
 from hpccoll.layernorm.timing import measure

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from hpccoll.columns import Column, against, figures, microseconds, row, titles
 from hpccoll.layernorm.candidates import segments
 from hpccoll.layernorm.judge import CONTRADICTS, NO_VERDICT
-from hpccoll.layernorm.rank import OPERATIONS, PHASES
+from hpccoll.layernorm.program import PHASES
+from hpccoll.layernorm.rank import OPERATIONS
 from hpccoll.stats import compare
 from hpccoll.table import sections
 from hpccoll.units import format_size

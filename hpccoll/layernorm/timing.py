@@ -8,7 +8,7 @@ import numpy as np
 
 from hpccoll.clock import now
 from hpccoll.layernorm.candidates import Candidate
-from hpccoll.layernorm.rank import NORM, PHASES
+from hpccoll.layernorm.program import NORM, PHASES
 from hpccoll.layernorm.request import Request
 from hpccoll.sampling import Loop
 from hpccoll.stats import Summary, summarize
