@@ -6,8 +6,10 @@ errors of its own. With ``k_a = rms(a) / s`` and ``k_s = rms(sum) / s``, to firs
 
 - a sum that is rounded to the storage type in every step: ``d u k_a``;
 - one in float32 that is rounded once: ``u k_s + d u32 k_a``;
+- bias and residual, added to it: ``u k_a`` each;
 - the statistics and the norm: ``(12 + log2 H) u_acc k_s + 4 u_acc``. Welford's update has H in the
-  place of ``12 + log2 H``, and ``E[x**2] - mean**2`` adds ``2 (log2 H + 2) u_acc k_s**2``.
+  place of ``log2 H``, every merge of shards adds ``4 u_acc k_s``, and ``E[x**2] - mean**2`` adds
+  ``2 (log2 H + 2) u_acc k_s**2``.
 
 Neither an average of the rows' conditions nor the root of d, which holds for random errors, gives
 a bound: both are exceeded on rows with outliers in float16.
@@ -215,11 +217,10 @@ def _exponent(of: np.dtype[Any]) -> int:
 
 def _steps(hidden: int, norm: Norm, rounding: Rounding) -> float:
     """Return the roundings that a row's statistics and norm add up, in units of k_s."""
-    if norm.method == "welford":
-        return float(hidden)
+    sums = hidden if norm.method == "welford" else np.log2(hidden)
     shards = max(rounding.shards, CHAN_SHARDS if norm.method == "chan" else 1)
     # Every merge rounds the mean and the squares about twice each.
-    return float(12 + np.log2(hidden) + 4 * (shards - 1))
+    return float(12 + sums + 4 * (shards - 1))
 
 
 def _length(values: Array) -> np.float64:
