@@ -144,7 +144,7 @@ class Rank:
             part = slice(first, first + len(rows))
             narrow = rows.astype(self.x.dtype, copy=False)
             self._add(narrow, self._additions(part, slice(None)))
-            self.normalize(narrow, slice(None))
+            self._normalize(narrow, slice(None))
             if narrow is not rows:
                 rows[:] = narrow
             # The call that it is a part of counts as communication.
@@ -198,7 +198,7 @@ class Rank:
     def normalize(self, rows: Array, columns: slice = slice(None)) -> None:
         """Normalise rows, or rows of the columns that are named as if these were all, in place."""
         self.count(rows.size)
-        self.step(NORM, lambda: self.normalize(rows, columns))
+        self.step(NORM, lambda: self._normalize(rows, columns))
 
     def _normalize(self, rows: Array, columns: slice) -> None:
         if rows.size:
