@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from hpccoll.layernorm.backward_judge import Gradient
 from hpccoll.layernorm.theory import theory
 from hpccoll.results import Record, place_record, relevant_environment
 
@@ -39,8 +40,15 @@ def run_record(request: "Request", world: "World", launch: "Launch", engine: str
     }
 
 
-def judged_records(compared: "Comparison") -> Iterator[Record]:
-    """Yield a line per order and input; times are of the input that was timed."""
+def records(compared: "Comparison") -> Iterator[Record]:
+    """Yield a line per order and input, per backward pass and input, and per order left out."""
+    yield from _orders(compared)
+    yield from _backward(compared)
+    for label, reason in compared.skipped.items():
+        yield {"type": "skipped", "label": label, "reason": reason}
+
+
+def _orders(compared: "Comparison") -> Iterator[Record]:
     used = dict(zip((one.label for one in compared.made), compared.used, strict=True))
     timed = dict(zip((one.label for one in compared.made), compared.timings, strict=True))
     timed_input = compared.request.inputs[0]
@@ -56,10 +64,27 @@ def judged_records(compared: "Comparison") -> Iterator[Record]:
             "formula_of_deviation": theory(one.order).deviation,
             "algorithms": algorithms[one.label],
             **_used(used[one.label]),
-            **(_timed(timed[one.label]) if one.input == timed_input else {"latency_us": None}),
+            **_times(timed[one.label], one.input == timed_input),
         }
-    for label, reason in compared.skipped.items():
-        yield {"type": "skipped", "label": label, "reason": reason}
+
+
+def _backward(compared: "Comparison") -> Iterator[Record]:
+    made = {one.label: one for one in compared.backward}
+    timed = dict(zip(made, compared.backward_timings, strict=True))
+    for one in compared.backward_judged:
+        judged = {field.name: getattr(one, field.name) for field in fields(one)}
+        yield {
+            "type": "backward",
+            "verdict": one.verdict,
+            **{name: _gradient(value) for name, value in judged.items()},
+            "why": made[one.name].placement.why,
+            "traffic": [asdict(each) for each in made[one.name].traffic],
+            **_times(timed[one.name], one.input == compared.request.inputs[0]),
+        }
+
+
+def _gradient(value: Any) -> Any:
+    return _plain_values(asdict(value)) if isinstance(value, Gradient) else _plain(value)
 
 
 def _judged(one: "Judgement") -> Record:
@@ -78,7 +103,10 @@ def _used(used: "Resources") -> Record:
     }
 
 
-def _timed(timing: "Timing") -> Record:
+def _times(timing: "Timing", measured: bool) -> Record:
+    """Return the times of the input that was timed; others have none."""
+    if not measured:
+        return {"latency_us": None}
     latency = {
         name: None if value is None else round(value * 1e6, 4)
         for name, value in asdict(timing.latency).items()

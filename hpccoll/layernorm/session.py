@@ -1,18 +1,21 @@
 """A run: judge every order with every input, then time them all, and say what came out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
 from hpccoll.buffers import check_memory
+from hpccoll.datatypes import Array
 from hpccoll.errors import CheckError
 from hpccoll.launch import Launch
-from hpccoll.layernorm import records, table
+from hpccoll.layernorm import backward_table, records, table
+from hpccoll.layernorm.backward_session import BackwardPasses
 from hpccoll.layernorm.candidates import Candidate, candidates
 from hpccoll.layernorm.comparison import Comparison
-from hpccoll.layernorm.judge import CONTRADICTS, Judge, Judgement
+from hpccoll.layernorm.inputs import Inputs
+from hpccoll.layernorm.judge import Judge
 from hpccoll.layernorm.metrics import digest
 from hpccoll.layernorm.orders import AT_ROOT
 from hpccoll.layernorm.program import Buffers
@@ -51,28 +54,36 @@ def run(
         loop = Loop(world, native, watchdog)
         buffers = Buffers.allocate(inputs[0])
         made, skipped = candidates(request, world, loop, buffers)
+        passes = BackwardPasses(request, world, loop, buffers) if request.backward else None
         writer = world.first(lambda: _open(output, force, stack))
         compared = Comparison(request, made, resources(request, world, made), skipped)
-        if world.rank == 0:
-            echo(table.header(request, world, loop, without))
-        for name in request.inputs:
-            compared.judged += _judge_all(request, world, loop, buffers, made, name)
-        if world.rank == 0:
-            echo(table.verdicts(compared.judged, request))
+        _say(echo, world, lambda: table.header(request, world, loop, without))
+        for given in inputs:
+            _judge_all(compared, world, loop, buffers, given, passes)
+        _say(echo, world, lambda: table.verdicts(compared.judged, request))
         buffers.fill(inputs[0], world.rank)
         compared.timings = measure(request, loop, made)
-        if world.rank == 0:
-            echo(table.costs(compared))
-            echo(table.closing(compared))
+        _say(echo, world, lambda: table.costs(compared))
+        if passes:
+            compared.backward = passes.made
+            passes.fill(inputs[0])
+            compared.backward_timings = measure(request, loop, passes.made)
+            _say(echo, world, lambda: backward_table.table(compared))
+        _say(echo, world, lambda: table.closing(compared))
         if writer:
             writer.write(records.run_record(request, world, launch, _engine(loop)))
-            for line in records.judged_records(compared):
+            for line in records.records(compared):
                 writer.write(line)
-        wrong = sum(one.verdict == CONTRADICTS for one in compared.judged)
+        wrong = compared.contradictions
     if wrong := world.comm.bcast(wrong):
         raise CheckError(
             f"{wrong} result{' is' if wrong == 1 else 's are'} not what theory says of the order"
         )
+
+
+def _say(echo: Echo, world: World, text: Callable[[], str]) -> None:
+    if world.rank == 0:
+        echo(text())
 
 
 def _engine(loop: Loop) -> str:
@@ -90,38 +101,42 @@ def _check_memory(request: Request, world: World) -> None:
 
 
 def _judge_all(
-    request: Request,
+    compared: Comparison,
     world: World,
     loop: Loop,
     buffers: Buffers,
-    made: Sequence[Candidate],
-    name: str,
-) -> list[Judgement]:
-    """Call every order once with an input, and judge what it gave; only rank 0 gets judgements."""
-    inputs = request.input(name, world.size)
+    inputs: Inputs,
+    passes: BackwardPasses | None,
+) -> None:
+    """Call everything once with an input, and judge what it gave; only rank 0 gets judgements."""
+    request = compared.request
     wide = request.accumulate == "float32"
     judge = Judge(inputs, request.norm, wide) if world.rank == 0 else None
     buffers.fill(inputs, world.rank)
-    found = []
-    for candidate in made:
-        buffers.y[:] = np.nan
-        loop.watchdog.label = f"{candidate.label} of {name}"
-        with np.errstate(all="ignore"):
-            loop.run(candidate.program, 1)
-        loop.watchdog.pause()
-        has = world.rank == 0 or candidate.order.name not in AT_ROOT
-        everyone = world.comm.allgather(digest(buffers.y) if has else None)
-        digests = [one for one in everyone if one is not None]
-        differs = has and everyone[world.rank] != everyone[0]
-        results = world.comm.gather(buffers.y if differs else None)
-        if judge and results is not None:
-            rows = [buffers.y, *(one for one in results if one is not None)]
-            found.append(
-                judge.judge(
-                    candidate.order.name, candidate.label, candidate.rounding, rows, digests
-                )
-            )
-    return found
+    for candidate in compared.made:
+        rows, digests = _results(candidate, world, loop, buffers)
+        if judge:
+            order, label = candidate.order.name, candidate.label
+            compared.judged.append(judge.judge(order, label, candidate.rounding, rows, digests))
+    if passes:
+        compared.backward_judged += passes.judge_all(inputs, judge)
+
+
+def _results(
+    candidate: Candidate, world: World, loop: Loop, buffers: Buffers
+) -> tuple[list[Array], list[str]]:
+    """Call an order once; return all differing rows, this rank's first, and the digests of all."""
+    buffers.y[:] = np.nan
+    loop.watchdog.label = candidate.label
+    with np.errstate(all="ignore"):
+        loop.run(candidate.program, 1)
+    loop.watchdog.pause()
+    has = world.rank == 0 or candidate.order.name not in AT_ROOT
+    everyone = world.comm.allgather(digest(buffers.y) if has else None)
+    differs = has and everyone[world.rank] != everyone[0]
+    others = world.comm.gather(buffers.y if differs else None) or []
+    rows = [buffers.y, *(one for one in others if one is not None)]
+    return rows, [one for one in everyone if one is not None]
 
 
 def _open(path: str | None, force: bool, stack: ExitStack) -> Writer | None:

@@ -111,13 +111,13 @@ def verdicts(judged: Sequence["Judgement"], request: "Request") -> str:
 
 
 def _verdict(one: "Judgement") -> tuple[str, ...]:
-    predicted = ("0", "0") if one.correct else (_small(one.predicted), _small(one.predicted_median))
+    predicted = ("0", "0") if one.correct else (small(one.predicted), small(one.predicted_median))
     return (
         one.label,
         "right" if one.correct else "wrong",
-        _small(one.deviation),
+        small(one.deviation),
         predicted[0],
-        _small(one.deviation_median),
+        small(one.deviation_median),
         predicted[1],
         "-" if one.verdict == NO_VERDICT else figures(one.over_bound),
         f"{one.bit_equal:.0%}",
@@ -133,7 +133,8 @@ def _word(one: "Judgement") -> str:
     return "agrees" if one.told else "can't tell"
 
 
-def _small(value: float) -> str:
+def small(value: float) -> str:
+    """Write a deviation, which may be tiny."""
     return f"{value:.2e}" if 0 < value < 0.001 else figures(value)
 
 
@@ -179,8 +180,8 @@ def costs(compared: "Comparison") -> str:
         *(row(counted, _counted(request, *pair)) for pair in zip(made, used, strict=True)),
         "",
         f"TIMES, with input {request.inputs[0]}",
-        "a sample is one call on its slowest rank; collective, norm, rest: medians of the rank that",
-        "      spends most on norms; collectives include waiting for other ranks",
+        "a sample is one call on its slowest rank; collective, norm, rest: medians of the rank",
+        "      that spends most on norms; collectives include waiting for other ranks",
         "",
         titles(timed),
     ]
@@ -281,7 +282,8 @@ def _fused(by_name: dict[str, "Resources"], n: int) -> list[str]:
 
 
 def _bytes(one: "Resources", every: "Resources") -> str:
-    assert one.path is not None and every.path is not None
+    assert one.path is not None
+    assert every.path is not None
     if one.path.bytes < every.path.bytes:
         return "and bytes on the path as well"
     if one.path.bytes == every.path.bytes:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
 import numpy as np
 
 from hpccoll.clock import now
-from hpccoll.layernorm.candidates import Candidate
-from hpccoll.layernorm.program import NORM, PHASES
+from hpccoll.layernorm.program import NORM, PHASES, Program
 from hpccoll.layernorm.request import Request
 from hpccoll.sampling import Loop
 from hpccoll.stats import Summary, summarize
@@ -38,14 +38,26 @@ class Timing:
     rank: int
 
 
+class Timed(Protocol):
+    """What can be timed: a program and its name."""
+
+    @property
+    def label(self) -> str:
+        """Return the name."""
+
+    @property
+    def program(self) -> Program:
+        """Return the program."""
+
+
 @dataclass(slots=True)
 class _Series:
-    candidate: Candidate
+    candidate: Timed
     times: list[float] = field(default_factory=list)
     phases: list[tuple[float, ...]] = field(default_factory=list)
 
 
-def measure(request: Request, loop: Loop, candidates: Sequence[Candidate]) -> list[Timing]:
+def measure(request: Request, loop: Loop, candidates: Sequence[Timed]) -> list[Timing]:
     """Time all candidates in shuffled turns; every rank returns the same."""
     series = [_Series(candidate) for candidate in candidates]
     for one in series:
