@@ -151,8 +151,9 @@ def test_the_reference_has_the_gradients_of_its_norm(norm):
 def test_gradients_never_leave_their_tolerance(norm, name):
     judged = 0
     for kind in INPUTS:
-        for size, hidden in ((1, 33), (3, 128), (8, 512)):
-            inputs = Inputs(kind, 7, hidden, dtype(name), size, residual=True, bias=True)
+        # Alone and with nothing added, storing the gradient is all that rounds in 16 bits.
+        for size, hidden, added in ((1, 9, False), (3, 128, True), (8, 512, True)):
+            inputs = Inputs(kind, 40, hidden, dtype(name), size, residual=added, bias=added)
             judged += judge(inputs, norm)
     assert judged > 30
 
