@@ -98,7 +98,7 @@ class BackwardJudge:
         parameters
             Gradients of gamma and beta, shape (2, H), of rank 0, or put together.
         """
-        bounds = gradient_tolerance(
+        rows_bound, *bounds = gradient_tolerance(
             self.expected,
             self.forward.expected,
             self.inputs.gamma,
@@ -106,11 +106,11 @@ class BackwardJudge:
             rounding,
             len(self.inputs.additions),
         )
-        rows = self._rows(dx, bounds[0])
+        rows = self._rows(dx, rows_bound)
         factor = self.inputs.size if placement.name == "allreduce-layernorm-twice" else 1
-        dgamma, dbeta = (
-            self._parameter(placement, which, found, bound * factor)
-            for which, found, bound in zip((0, 1), parameters, bounds[1:], strict=True)
+        dgamma, *dbeta = (
+            self._parameter(placement, which, parameters[which], bound * factor)
+            for which, bound in enumerate(bounds[: 1 + self.norm.centred])
         )
         return BackwardJudgement(
             placement.name,
@@ -118,7 +118,7 @@ class BackwardJudge:
             placement.correct,
             rows,
             dgamma,
-            dbeta if self.norm.centred else None,
+            dbeta[0] if dbeta else None,
             same_bits,
         )
 
@@ -141,7 +141,9 @@ class BackwardJudge:
             )
         if not bound < ILL_CONDITIONED or not np.isfinite(expected).all():
             return Gradient(measured, predicted, None)
-        return Gradient(measured, predicted, error / bound if error else 0.0)
+        return Gradient(
+            measured, predicted, error / bound if bound else float(np.inf) if error else 0.0
+        )
 
     def _columns(self, which: int, rows: slice = slice(None)) -> Array:
         """Return the gradient of gamma (0) or beta (1) that some of the rows give."""

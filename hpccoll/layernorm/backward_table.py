@@ -28,7 +28,7 @@ def table(compared: "Comparison") -> str:
     """Return the table of gradients, input by input."""
     lines = [
         "BACKWARD",
-        "rows, gamma, beta  the gradients' deviations from the exact ones: relative L2, of the worst row",
+        "rows, gamma, beta  deviations of the gradients: relative L2, of rows that of the worst",
         "predicted          gamma's deviation as theory gives it",
         "/bound             measured minus predicted, over what rounding explains; of the worst",
         "",

@@ -61,6 +61,8 @@ def run(
         for given in inputs:
             _judge_all(compared, world, loop, buffers, given, passes)
         _say(echo, world, lambda: table.verdicts(compared.judged, request))
+        if any(not one.correct for one in compared.judged):
+            _say(echo, world, lambda: table.why(compared.judged))
         buffers.fill(inputs[0], world.rank)
         compared.timings = measure(request, loop, made)
         _say(echo, world, lambda: table.costs(compared))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from hpccoll.columns import Column, against, figures, microseconds, row, titles
@@ -10,6 +11,7 @@ from hpccoll.layernorm.candidates import segments
 from hpccoll.layernorm.judge import CONTRADICTS, NO_VERDICT
 from hpccoll.layernorm.program import PHASES
 from hpccoll.layernorm.rank import OPERATIONS
+from hpccoll.layernorm.theory import theory
 from hpccoll.stats import compare
 from hpccoll.table import sections
 from hpccoll.units import format_size
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from hpccoll.layernorm.timing import Timing
     from hpccoll.sampling import Loop
     from hpccoll.world import World
+
+WIDTH = 100
+"""Columns that text is wrapped to."""
 
 EQUAL, DIFFERENT = "=", "!"
 """Stand beside a counted number that is that of the formula, or isn't."""
@@ -139,19 +144,38 @@ def small(value: float) -> str:
 
 
 def _reasons(judged: Sequence["Judgement"]) -> list[str]:
-    """Return why verdicts are missing or what contradicts, and whose ranks differ."""
-    lines = []
+    """Return why verdicts are missing, what contradicts, and whose ranks differ."""
+    said: dict[tuple[str, str], list[str]] = {}
     for one in judged:
         if one.reason:
-            lines.append(f"  {one.label}, {one.input}: {_word(one)}: {one.reason}")
+            said.setdefault((_word(one), one.reason), []).append(f"{one.label} of {one.input}")
         elif one.ill_conditioned:
-            lines.append(
-                f"  {one.label}, {one.input}: {one.ill_conditioned} of {one.rows} rows are "
-                "ill-conditioned and have no verdict"
-            )
+            reason = f"of {one.ill_conditioned} of {one.rows} rows, which are ill-conditioned"
+            said.setdefault((NO_VERDICT, reason), []).append(f"{one.label} of {one.input}")
         if not one.same_bits:
-            lines.append(f"  {one.label}, {one.input}: not all ranks have the same bits")
+            reason = "not all ranks have the same bits"
+            said.setdefault(("note", reason), []).append(f"{one.label} of {one.input}")
+    lines = [line for (word, reason), who in said.items() for line in _said(word, reason, who)]
     return [*lines, ""] if lines else []
+
+
+def _said(word: str, reason: str, who: Sequence[str]) -> list[str]:
+    return [*_wrapped(f"{word}: {reason}:", "", "  "), *_wrapped(", ".join(who), "  ", "  ")]
+
+
+def why(judged: Sequence["Judgement"]) -> str:
+    """Return what theory says of every wrong order: why, and the deviation as a formula."""
+    lines = ["WHY the wrong orders are wrong: Y' - Y, with z_0 the root's part plus what is added,"]
+    lines += ["z_r the other parts, S their sum, n rows less their mean over their deviation"]
+    for order in dict.fromkeys(one.order for one in judged if not one.correct):
+        known = theory(order)
+        lines += _wrapped(f"{order}: {known.why}", "  ", "    ")
+        lines.append(f"    {known.deviation}")
+    return "\n".join([*lines, ""])
+
+
+def _wrapped(text: str, first: str, then: str) -> list[str]:
+    return wrap(text, WIDTH, initial_indent=first, subsequent_indent=then)
 
 
 # Resources and times
@@ -244,49 +268,60 @@ def _against(timing: "Timing", baseline: "Timing | None") -> str:
 
 def closing(compared: "Comparison") -> str:
     """Return what stands under the tables: what the fused operator saves, and what was skipped."""
-    made = compared.made
-    by_name = {one.label: found for one, found in zip(made, compared.used, strict=True)}
+    skipped = [f"{label}: {reason}" for label, reason in compared.skipped.items()]
     return sections(
-        ("what a norm between reduce and broadcast saves", _fused(by_name, compared.request.bytes)),
-        ("skipped", [f"  {label}: {reason}" for label, reason in compared.skipped.items()]),
+        ("what a norm between reduce and broadcast saves", _saves(compared)),
+        ("skipped", [line for text in skipped for line in _wrapped(text, "  ", "    ")]),
     )
 
 
-def _fused(by_name: dict[str, "Resources"], n: int) -> list[str]:
-    every = by_name.get("allreduce-layernorm")
+def _saves(compared: "Comparison") -> list[str]:
+    """Return the verdict on the orders that normalise once, from what was counted."""
+    by_name = {one.label: used for one, used in zip(compared.made, compared.used, strict=True)}
+    every, n = by_name.get("allreduce-layernorm"), compared.request.bytes
     if every is None or not n or every.path is None:
         return []
-    lines = []
-    for name in ("reduce-layernorm-bcast", "reduce-layernorm-bcast-large", "fused"):
+    lines = _wrapped(
+        f"allreduce-layernorm: {_work(every)}; {_share(every.path.bytes, n)} n on the critical "
+        f"path; the residual on {_holders(every)}",
+        "  ",
+        "    ",
+    )
+    for name in ONCE:
         one = by_name.get(name)
-        if one is None or one.path is None or one.sent is None or every.sent is None:
-            continue
-        lines += [
-            f"  {name}: {_share(sum(every.operations), one.least)} norms become "
-            f"{_share(sum(one.operations), one.least)}, and the residual is on "
-            f"{sum(map(bool, one.residual))} rank{'s' * (sum(map(bool, one.residual)) != 1)} "
-            f"instead of {sum(map(bool, every.residual))};",
-            f"    on the critical path are {_share(one.path.bytes, n)} n instead of "
-            f"{_share(every.path.bytes, n)} n, and {_share(max(one.operations), one.least)} norms "
-            f"instead of {_share(max(every.operations), every.least)}: it saves work and memory "
-            f"of the other ranks, {_bytes(one, every)}",
-        ]
-    split = by_name.get("sequence-parallel")
-    if split and split.path:
-        lines.append(
-            f"  sequence-parallel: {_share(split.path.bytes, n)} n on the critical path, "
-            f"{_share(max(split.operations), split.least)} norms on it and "
-            f"{_share(sum(split.operations), split.least)} in all: it saves both"
-        )
-    return lines
+        if one is not None and one.path is not None:
+            lines += _wrapped(
+                f"{name}: {_work(one)}; {_share(one.path.bytes, n)} n on the critical path, "
+                f"{_times(one.path.bytes, every.path.bytes)}; the residual on {_holders(one)}",
+                "  ",
+                "    ",
+            )
+    return [*lines, *_wrapped(SAVES, "  ", "  ")]
 
 
-def _bytes(one: "Resources", every: "Resources") -> str:
-    assert one.path is not None
-    assert every.path is not None
-    if one.path.bytes < every.path.bytes:
-        return "and bytes on the path as well"
-    if one.path.bytes == every.path.bytes:
-        return "and no bytes"
-    ratio = one.path.bytes / every.path.bytes if every.path.bytes else float("inf")
-    return f"and costs {figures(ratio)} times the bytes"
+ONCE = ("reduce-layernorm-bcast", "reduce-layernorm-bcast-large", "fused", "sequence-parallel")
+"""The orders that normalise every row once."""
+
+SAVES = (
+    "So the fused operator saves the other ranks the norm and the residual. It shortens no path: "
+    "the root normalises all rows while the others wait, and no fewer bytes move than in an "
+    "allreduce. sequence-parallel saves the same work, splits it, and moves no more bytes, if "
+    "there are as many tokens as ranks."
+)
+
+
+def _work(one: "Resources") -> str:
+    """Say how many norms are computed, and how many one after another."""
+    rank, all_ranks = (_share(f(one.operations), one.least) for f in (max, sum))
+    return f"{all_ranks} norms of all rows, {rank} on one rank"
+
+
+def _holders(one: "Resources") -> str:
+    ranks = sum(map(bool, one.residual))
+    return f"{ranks} rank{'s' * (ranks != 1)}"
+
+
+def _times(number: int, unit: int) -> str:
+    if number == unit:
+        return "the same"
+    return f"{figures(number / unit)} times as many" if unit else "none before"
