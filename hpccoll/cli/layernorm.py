@@ -4,6 +4,8 @@ from typing import Any
 
 import click
 
+from hpccoll.cli import options
+
 _EPILOG = """\b
 Orders, R a sum over all ranks, L the norm, B a broadcast of the result:
 correct
@@ -36,6 +38,7 @@ Exit codes: 0 every order's result is what theory says of it, 1 one isn't, 2 usa
 
 
 @click.command("layernorm", epilog=_EPILOG)
+@options.plugin
 @click.option("--tokens", type=click.IntRange(0), default=512, show_default=True, help="Rows.")
 @click.option(
     "--hidden", type=click.IntRange(1), default=1024, show_default=True, help="Elements of a row."
@@ -132,7 +135,7 @@ Exit codes: 0 every order's result is what theory says of it, 1 one isn't, 2 usa
 )
 @click.option("-o", "--output", metavar="FILE", help="Write JSON Lines as well.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-def command(output: str | None, force: bool, **options: Any) -> None:
+def command(output: str | None, force: bool, **settings: Any) -> None:
     """Compare the orders of reduce, layer norm and broadcast: results, resources, times.
 
     Every rank holds its part of a sum; wanted is the norm of the sum on every rank. All orders run
@@ -142,7 +145,7 @@ def command(output: str | None, force: bool, **options: Any) -> None:
     from hpccoll import launch, world
     from hpccoll.layernorm import request, session
 
-    asked = request.build(**options)
+    asked = request.build(**settings)
     started = launch.detect()
     ranks = world.start(started)
     session.run(asked, ranks, started, output, force, click.echo)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from hpccoll.columns import Column, figures, microseconds, row, titles
 from hpccoll.layernorm.judge import AGREES
-from hpccoll.layernorm.table import small
+from hpccoll.layernorm.verdict_table import small
 
 if TYPE_CHECKING:
     from hpccoll.layernorm.backward_judge import BackwardJudgement

@@ -7,6 +7,7 @@ import numpy as np
 
 from hpccoll.datatypes import Array
 from hpccoll.layernorm.communication import SUM
+from hpccoll.layernorm.expectation import expectation
 from hpccoll.layernorm.inputs import Inputs
 from hpccoll.layernorm.metrics import bit_equal, cosine, norm_ulps, relative_l2
 from hpccoll.layernorm.norms import Norm, add_to, normalize
@@ -43,6 +44,10 @@ class Judgement:
         explains. A correct order's predicted deviation is 0, and its bound the tolerance.
     bound
         The largest, of the rows that can be judged.
+    cosine
+        Median over the rows, between the result and the exact one.
+    expected_cosine, expected_deviation
+        What closed forms say of long rows; None for inputs that have none.
     ill_conditioned
         Rows of which no verdict is possible.
     same_bits
@@ -68,6 +73,8 @@ class Judgement:
     ill_conditioned: int
     rows: int
     cosine: float | None
+    expected_cosine: float | None
+    expected_deviation: float | None
     norm_ulps: float
     same_bits: bool
     digests: tuple[str, ...]
@@ -129,6 +136,7 @@ class Judge:
         verdict, reason = self._verdict(judged, over)
         if not reason and not correct and (not seen or hidden):
             reason = why if not seen else "the deviation is no larger than what rounding explains"
+        simple = expectation(order, self.inputs, self.norm)
         cosines = cosine(results[0], self.expected.y)
         return Judgement(
             order=order,
@@ -147,6 +155,8 @@ class Judge:
             bound=_largest(found.bound[judged]),
             ill_conditioned=int((~judged).sum()),
             rows=len(judged),
+            expected_cosine=simple.cosine if simple else None,
+            expected_deviation=simple.relative_l2 if simple else None,
             cosine=_median(cosines) if np.isfinite(cosines).any() else None,
             norm_ulps=_largest(norm_ulps(results[0], self.expected.y)),
             same_bits=len(set(digests)) == 1,

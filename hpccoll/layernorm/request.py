@@ -11,7 +11,7 @@ from hpccoll.errors import UsageError, unknown
 from hpccoll.layernorm.inputs import INPUTS, Inputs
 from hpccoll.layernorm.norms import Norm
 from hpccoll.layernorm.orders import ORDERS
-from hpccoll.registry import Choice, catalogue
+from hpccoll.registry import LIBRARY, Choice, catalogue
 from hpccoll.spelling import choose
 
 ALL = "all"
@@ -197,6 +197,8 @@ def algorithms(text: str | None) -> dict[str, Choice]:
 
 def _wherever(text: str) -> dict[str, Choice]:
     name = text.split(":")[0]
+    if name == LIBRARY:
+        _one("allreduce", name)
     having = {
         of: {n for entry in catalogue(of) for n in (entry.name, *entry.aliases)}
         for of in ALGORITHMS
@@ -208,6 +210,8 @@ def _wherever(text: str) -> dict[str, Choice]:
 
 
 def _one(of: str, text: str) -> Choice:
+    if text == LIBRARY:
+        raise UsageError("--algorithm chooses hpccoll's own; for the library's use --library")
     found = choose(of, text)
     if len(found) > 1:
         raise UsageError(f"--algorithm takes one value for each parameter, got {text!r}")

@@ -24,6 +24,8 @@ class Resources:
         The critical path, None likewise.
     operations, extra, residual
         By rank: operations of norms; bytes besides input, output and residual; bytes of residual.
+    whole
+        Bytes of one rank's rows, as those of the whole residual.
     least
         Operations that all ranks together need at least: one norm of every row.
     """
@@ -34,6 +36,7 @@ class Resources:
     operations: tuple[int, ...]
     extra: tuple[int, ...]
     residual: tuple[int, ...]
+    whole: int
     least: int
 
     @property
@@ -75,6 +78,7 @@ def resources(request: Request, world: World, candidates: Sequence[Candidate]) -
                 operations,
                 extra,
                 residual,
+                request.bytes,
                 OPERATIONS[request.norm.kind] * request.tokens * request.hidden,
             )
         )

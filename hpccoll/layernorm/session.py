@@ -10,7 +10,7 @@ from hpccoll.buffers import check_memory
 from hpccoll.datatypes import Array
 from hpccoll.errors import CheckError
 from hpccoll.launch import Launch
-from hpccoll.layernorm import backward_table, records, table
+from hpccoll.layernorm import backward_table, records, table, verdict_table
 from hpccoll.layernorm.backward_session import BackwardPasses
 from hpccoll.layernorm.candidates import Candidate, candidates
 from hpccoll.layernorm.comparison import Comparison
@@ -59,10 +59,10 @@ def run(
         compared = Comparison(request, made, resources(request, world, made), skipped)
         _say(echo, world, lambda: table.header(request, world, loop, without))
         for given in inputs:
-            _judge_all(compared, world, loop, buffers, given, passes)
-        _say(echo, world, lambda: table.verdicts(compared.judged, request))
+            judge_all(compared, world, loop, buffers, given, passes)
+        _say(echo, world, lambda: verdict_table.verdicts(compared.judged, request))
         if any(not one.correct for one in compared.judged):
-            _say(echo, world, lambda: table.why(compared.judged))
+            _say(echo, world, lambda: verdict_table.why(compared.judged))
         buffers.fill(inputs[0], world.rank)
         compared.timings = measure(request, loop, made)
         _say(echo, world, lambda: table.costs(compared))
@@ -102,7 +102,7 @@ def _check_memory(request: Request, world: World) -> None:
     check_memory(world, need, what, "smaller --tokens or --hidden")
 
 
-def _judge_all(
+def judge_all(
     compared: Comparison,
     world: World,
     loop: Loop,

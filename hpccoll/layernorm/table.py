@@ -1,17 +1,14 @@
 """The tables for people: verdicts, resources and times of every order."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from hpccoll.columns import Column, against, figures, microseconds, row, titles
 from hpccoll.layernorm.candidates import segments
-from hpccoll.layernorm.judge import CONTRADICTS, NO_VERDICT
 from hpccoll.layernorm.program import PHASES
 from hpccoll.layernorm.rank import OPERATIONS
-from hpccoll.layernorm.theory import theory
+from hpccoll.layernorm.verdict_table import order_column, wrapped
 from hpccoll.stats import compare
 from hpccoll.table import sections
 from hpccoll.units import format_size
@@ -19,30 +16,15 @@ from hpccoll.units import format_size
 if TYPE_CHECKING:
     from hpccoll.layernorm.candidates import Candidate
     from hpccoll.layernorm.comparison import Comparison
-    from hpccoll.layernorm.judge import Judgement
     from hpccoll.layernorm.request import Request
     from hpccoll.layernorm.resources import Resources
     from hpccoll.layernorm.timing import Timing
     from hpccoll.sampling import Loop
     from hpccoll.world import World
 
-WIDTH = 100
-"""Columns that text is wrapped to."""
-
 EQUAL, DIFFERENT = "=", "!"
 """Stand beside a counted number that is that of the formula, or isn't."""
 
-_ORDER = Column("order", 28, left=True)
-_VERDICTS = (
-    Column("theory", 6, left=True),
-    Column("deviation", 9),
-    Column("predicted", 9),
-    Column("median", 9),
-    Column("predicted", 9),
-    Column("/bound", 6),
-    Column("bits", 6),
-    Column("verdict", 11, left=True),
-)
 _RESOURCES = (
     Column("rounds ", 7),
     Column("sent/n ", 8),
@@ -60,10 +42,6 @@ _TIMES = (
     *(Column(title, 9) for title in ("collective", "norm", "rest")),
     Column("t/first", 13, left=True),
 )
-
-
-def _order(labels: Sequence[str]) -> Column:
-    return replace(_ORDER, width=max([_ORDER.width, *map(len, labels)]))
 
 
 def header(request: "Request", world: "World", loop: "Loop", without: str) -> str:
@@ -86,99 +64,17 @@ def header(request: "Request", world: "World", loop: "Loop", without: str) -> st
         lines.append(
             f"note   {world.oversubscribed}: ranks wait for their turn, so compare ratios only"
         )
+    if request.tokens < world.size:
+        lines.append(
+            f"note   {world.size - request.tokens} of {world.size} ranks have no rows of their own "
+            "in sequence-parallel: there are fewer tokens than ranks"
+        )
     if world.size == 1:
         lines.append(
             "note   one rank sums nothing, so all orders are the same; to start more: "
             "mpirun -n 4 hpccoll layernorm"
         )
     return "\n".join([*lines, ""])
-
-
-# Verdicts
-
-
-def verdicts(judged: Sequence["Judgement"], request: "Request") -> str:
-    """Return the table of results, input by input, and what its columns mean."""
-    columns = (_order([one.label for one in judged]), *_VERDICTS)
-    lines = [
-        "RESULTS",
-        "deviation  from the exact result: relative L2 of the worst row, and of the median row",
-        "predicted  the deviation that theory gives for these very numbers",
-        "/bound     measured minus predicted, over what rounding explains; of the worst row",
-        "bits       share of elements that are, to the bit, those of the sum in rank order",
-        "",
-    ]
-    for name in request.inputs:
-        lines += [f"input {name}", titles(columns)]
-        lines += [row(columns, _verdict(one)) for one in judged if one.input == name]
-        lines.append("")
-    return "\n".join([*lines, *_reasons(judged)])
-
-
-def _verdict(one: "Judgement") -> tuple[str, ...]:
-    predicted = ("0", "0") if one.correct else (small(one.predicted), small(one.predicted_median))
-    return (
-        one.label,
-        "right" if one.correct else "wrong",
-        small(one.deviation),
-        predicted[0],
-        small(one.deviation_median),
-        predicted[1],
-        "-" if one.verdict == NO_VERDICT else figures(one.over_bound),
-        f"{one.bit_equal:.0%}",
-        _word(one),
-    )
-
-
-def _word(one: "Judgement") -> str:
-    if one.verdict == CONTRADICTS:
-        return CONTRADICTS.upper()
-    if one.verdict == NO_VERDICT or one.correct:
-        return one.verdict
-    return "agrees" if one.told else "can't tell"
-
-
-def small(value: float) -> str:
-    """Write a deviation, which may be tiny."""
-    return f"{value:.2e}" if 0 < value < 0.001 else figures(value)
-
-
-def _reasons(judged: Sequence["Judgement"]) -> list[str]:
-    """Return why verdicts are missing, what contradicts, and whose ranks differ."""
-    said: dict[tuple[str, str], list[str]] = {}
-    for one in judged:
-        if one.reason:
-            said.setdefault((_word(one), one.reason), []).append(f"{one.label} of {one.input}")
-        elif one.ill_conditioned:
-            reason = f"of {one.ill_conditioned} of {one.rows} rows, which are ill-conditioned"
-            said.setdefault((NO_VERDICT, reason), []).append(f"{one.label} of {one.input}")
-        if not one.same_bits:
-            reason = "not all ranks have the same bits"
-            said.setdefault(("note", reason), []).append(f"{one.label} of {one.input}")
-    lines = [line for (word, reason), who in said.items() for line in _said(word, reason, who)]
-    return [*lines, ""] if lines else []
-
-
-def _said(word: str, reason: str, who: Sequence[str]) -> list[str]:
-    return [*_wrapped(f"{word}: {reason}:", "", "  "), *_wrapped(", ".join(who), "  ", "  ")]
-
-
-def why(judged: Sequence["Judgement"]) -> str:
-    """Return what theory says of every wrong order: why, and the deviation as a formula."""
-    lines = ["WHY the wrong orders are wrong: Y' - Y, with z_0 the root's part plus what is added,"]
-    lines += ["z_r the other parts, S their sum, n rows less their mean over their deviation"]
-    for order in dict.fromkeys(one.order for one in judged if not one.correct):
-        known = theory(order)
-        lines += _wrapped(f"{order}: {known.why}", "  ", "    ")
-        lines.append(f"    {known.deviation}")
-    return "\n".join([*lines, ""])
-
-
-def _wrapped(text: str, first: str, then: str) -> list[str]:
-    return wrap(text, WIDTH, initial_indent=first, subsequent_indent=then)
-
-
-# Resources and times
 
 
 def costs(compared: "Comparison") -> str:
@@ -189,7 +85,7 @@ def costs(compared: "Comparison") -> str:
         compared.used,
         compared.timings,
     )
-    order = _order([one.label for one in made])
+    order = order_column([one.label for one in made])
     counted, timed = (order, *_RESOURCES), (order, *_TIMES)
     lines = [
         "RESOURCES, counted",
@@ -271,7 +167,7 @@ def closing(compared: "Comparison") -> str:
     skipped = [f"{label}: {reason}" for label, reason in compared.skipped.items()]
     return sections(
         ("what a norm between reduce and broadcast saves", _saves(compared)),
-        ("skipped", [line for text in skipped for line in _wrapped(text, "  ", "    ")]),
+        ("skipped", [line for text in skipped for line in wrapped(text, "  ", "    ")]),
     )
 
 
@@ -279,9 +175,9 @@ def _saves(compared: "Comparison") -> list[str]:
     """Return the verdict on the orders that normalise once, from what was counted."""
     by_name = {one.label: used for one, used in zip(compared.made, compared.used, strict=True)}
     every, n = by_name.get("allreduce-layernorm"), compared.request.bytes
-    if every is None or not n or every.path is None:
+    if every is None or not n or every.path is None or len(every.operations) == 1:
         return []
-    lines = _wrapped(
+    lines = wrapped(
         f"allreduce-layernorm: {_work(every)}; {_share(every.path.bytes, n)} n on the critical "
         f"path; the residual on {_holders(every)}",
         "  ",
@@ -290,23 +186,36 @@ def _saves(compared: "Comparison") -> list[str]:
     for name in ONCE:
         one = by_name.get(name)
         if one is not None and one.path is not None:
-            lines += _wrapped(
+            lines += wrapped(
                 f"{name}: {_work(one)}; {_share(one.path.bytes, n)} n on the critical path, "
                 f"{_times(one.path.bytes, every.path.bytes)}; the residual on {_holders(one)}",
                 "  ",
                 "    ",
             )
-    return [*lines, *_wrapped(SAVES, "  ", "  ")]
+    fewer = [
+        name
+        for name in ONCE[:-1]
+        if (one := by_name.get(name)) and one.path and one.path.bytes < every.path.bytes
+    ]
+    return [*lines, *wrapped(f"{SAVES} {_moved(fewer)}", "  ", "  ")]
+
+
+def _moved(fewer: Sequence[str]) -> str:
+    """Say whether a root saves bytes: orders that move `fewer` than the allreduce at hand."""
+    if not fewer:
+        return "No order with a root moves fewer bytes along its path than this allreduce."
+    return (
+        f"Fewer bytes than this allreduce move along the path of {' and '.join(fewer)}, because it "
+        "moves more than the least, 2 (p-1)/p n."
+    )
 
 
 ONCE = ("reduce-layernorm-bcast", "reduce-layernorm-bcast-large", "fused", "sequence-parallel")
 """The orders that normalise every row once."""
 
 SAVES = (
-    "So the fused operator saves the other ranks the norm and the residual. It shortens no path: "
-    "the root normalises all rows while the others wait, and no fewer bytes move than in an "
-    "allreduce. sequence-parallel saves the same work, splits it, and moves no more bytes, if "
-    "there are as many tokens as ranks."
+    "A norm at the root alone saves the other ranks the norm and the residual, and no time of its "
+    "own: the root normalises all rows. sequence-parallel saves as much and shares it out."
 )
 
 
@@ -317,8 +226,12 @@ def _work(one: "Resources") -> str:
 
 
 def _holders(one: "Resources") -> str:
-    ranks = sum(map(bool, one.residual))
-    return f"{ranks} rank{'s' * (ranks != 1)}"
+    """Say how many ranks have how much of the residual."""
+    ranks, whole = sum(map(bool, one.residual)), max(one.residual)
+    if not ranks:
+        return "no rank: there is none"
+    share = "" if whole == one.whole else f", {_share(whole, one.whole)} of it on each"
+    return f"{ranks} rank{'s' * (ranks != 1)}{share}"
 
 
 def _times(number: int, unit: int) -> str:
