@@ -174,11 +174,13 @@ def _even(order: str, size: int, tokens: int, hidden: int) -> bool:
     """Tell whether all shares of the order are equal, and none is empty."""
     if tokens == 0:
         return False
-    if order == "sequence-parallel":
-        return tokens % size == 0
-    if order in ("hidden-parallel", "hidden-shards-alone"):
-        return hidden % size == 0
-    return tokens * hidden % size == 0
+    divided = {
+        "sequence-parallel": tokens,
+        "hidden-parallel": hidden,
+        "hidden-shards-alone": hidden,
+    }
+    whole = ("fused", "one-shot", "gather-layernorm-bcast")
+    return order in whole or divided.get(order, tokens * hidden) % size == 0
 
 
 def counted(bound: Iterable[Bound], size: int) -> Path | None:

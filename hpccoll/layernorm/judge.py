@@ -187,4 +187,5 @@ def _largest(values: Array) -> float:
 
 
 def _median(values: Array) -> float:
-    return float(np.nanmedian(values)) if values.size else 0.0
+    numbers = values[~np.isnan(values)]
+    return float(np.median(numbers)) if numbers.size else 0.0
