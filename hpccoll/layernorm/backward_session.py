@@ -9,6 +9,7 @@ from hpccoll.datatypes import Array
 from hpccoll.layernorm import costs
 from hpccoll.layernorm.backward import BACKWARD, COLUMNS, ROOT, Backward
 from hpccoll.layernorm.backward_judge import BackwardJudge, BackwardJudgement
+from hpccoll.layernorm.candidates import running_choices
 from hpccoll.layernorm.communication import Communication, Traffic
 from hpccoll.layernorm.inputs import Inputs
 from hpccoll.layernorm.judge import Judge
@@ -19,6 +20,7 @@ from hpccoll.layernorm.program import Buffers, Program
 from hpccoll.layernorm.rank import Rank
 from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.tolerance import Rounding
+from hpccoll.layernorm.workspace import Workspace
 from hpccoll.sampling import Loop
 from hpccoll.spelling import choose
 from hpccoll.world import World
@@ -64,9 +66,9 @@ class BackwardPasses:
 
     def _candidate(self, placement: Backward) -> BackwardCandidate:
         request, world = self.request, self.world
-        choices = {of: choice.on(world.placement) for of, choice in request.choices.items()}
+        choices = running_choices(request, world)
         fixed = {of: choose(of, name)[0] for of, name in ORDERS[placement.order].fixed}
-        communication = Communication(world, self.loop, choices, request.accumulate)
+        communication = Communication(world, self.loop, choices, Workspace(), request.accumulate)
         forward, rank = (
             Rank(communication, request.norm, buffers, fixed, lambda: 1)
             for buffers in (self.buffers, self.gradients)

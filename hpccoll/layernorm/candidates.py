@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hpccoll.buffers import check_memory
 from hpccoll.errors import UnsupportedError
 from hpccoll.layernorm import costs
 from hpccoll.layernorm.communication import Communication
@@ -10,6 +11,7 @@ from hpccoll.layernorm.program import Buffers, Program
 from hpccoll.layernorm.rank import Rank
 from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.tolerance import Rounding
+from hpccoll.layernorm.workspace import Workspace
 from hpccoll.registry import LIBRARY, Choice
 from hpccoll.sampling import Loop
 from hpccoll.spelling import choose
@@ -38,18 +40,39 @@ class Candidate:
 def candidates(
     request: Request, world: World, loop: Loop, buffers: Buffers
 ) -> tuple[list[Candidate], dict[str, str]]:
-    """Bind all orders to the buffers; return also why some aren't there, by label."""
+    """Bind all orders to the buffers; return also why some aren't there, by label.
+
+    Raises
+    ------
+    UsageError
+        On every rank alike: an order's memory can't be had, or an algorithm isn't defined for so
+        many ranks.
+    """
     able, skipped = request.possible()
-    choices = {of: choice.on(world.placement) for of, choice in request.choices.items()}
-    made: list[Candidate] = []
-    for name in able:
-        made.append(_candidate(request, world, loop, buffers, ORDERS[name], choices))
-    for name in able if request.library else ():
+    names = [(name, False) for name in able]
+    names += [(name, True) for name in able if request.library]
+    trial = Workspace()
+    size, running = 0, list[tuple[str, bool]]()
+    for name, library in names:
+        trial.begin()
         try:
-            made.append(_candidate(request, world, loop, buffers, ORDERS[name], None))
+            _candidate(request, world, loop, buffers, trial, ORDERS[name], library)
         except UnsupportedError as error:
-            skipped[_label(name, library=True)] = str(error)
+            if not library:
+                raise
+            skipped[_label(name, library)] = str(error)
+        else:
+            size, running = max(size, trial.used), [*running, (name, library)]
+    check_memory(world, size, f"the largest order of {request.words}", SMALLER)
+    workspace, made = Workspace(size), list[Candidate]()
+    for name, library in running:
+        workspace.begin()
+        made.append(_candidate(request, world, loop, buffers, workspace, ORDERS[name], library))
     return made, skipped
+
+
+SMALLER = "smaller --tokens or --hidden"
+"""What needs less memory."""
 
 
 def _label(name: str, library: bool) -> str:
@@ -61,13 +84,14 @@ def _candidate(
     world: World,
     loop: Loop,
     buffers: Buffers,
+    workspace: Workspace,
     order: Order,
-    choices: dict[str, Choice] | None,
+    library: bool,
 ) -> Candidate:
-    library = choices is None
     if library and order.name == "reduce-layernorm-bcast-large":
         raise UnsupportedError("the library chooses its algorithms: see reduce-layernorm-bcast")
-    communication = Communication(world, loop, choices, request.accumulate)
+    choices = None if library else running_choices(request, world)
+    communication = Communication(world, loop, choices, workspace, request.accumulate)
     fixed = {} if library else {of: choose(of, name)[0] for of, name in order.fixed}
     rank = Rank(communication, request.norm, buffers, fixed, lambda: segments(request, world.size))
     order.does(rank)
@@ -78,6 +102,11 @@ def _candidate(
         world.size if order.name == "hidden-parallel" else 1,
     )
     return Candidate(order, _label(order.name, library), library, rank.program, rounding)
+
+
+def running_choices(request: Request, world: World) -> dict[str, Choice]:
+    """Return the algorithms of the collectives, which may ask where the ranks are."""
+    return {of: choice.on(world.placement) for of, choice in request.choices.items()}
 
 
 def _depth(order: Order, choices: dict[str, Choice], size: int) -> int:

@@ -17,6 +17,7 @@ from hpccoll.engines.call import Call
 from hpccoll.engines.library import LibraryCall
 from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UnsupportedError
+from hpccoll.layernorm.workspace import Workspace
 from hpccoll.layout import Layout, Message, Region, layout
 from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale
 from hpccoll.registry import LIBRARY, Choice
@@ -95,6 +96,8 @@ class Communication:
     ----------
     choices
         An algorithm for every collective; None for the library's own.
+    workspace
+        Where scratch memory comes from.
     accumulate
         ``storage``, or ``float32``: reductions of 16-bit floats keep and send partial results so.
     """
@@ -104,9 +107,10 @@ class Communication:
         world: World,
         loop: Loop,
         choices: Mapping[str, Choice] | None,
+        workspace: Workspace,
         accumulate: str = "storage",
     ) -> None:
-        self.world, self.loop = world, loop
+        self.world, self.loop, self.workspace = world, loop, workspace
         self.rank, self.size = world.rank, world.size
         self._choices, self._accumulate = choices, accumulate
 
@@ -177,12 +181,13 @@ class Communication:
         if self.widens(collective, spaces[1].dtype):
             message = replace(message, itemsize=wide.itemsize)
             plan = bind(choice, self.rank, self.size, message)
-            buffers = [np.zeros(n, wide) for n in (place.input, place.output, plan.scratch)]
+            counts = (place.input, place.output, plan.scratch)
+            buffers = [self.workspace.array(count, wide) for count in counts]
             call = self.call(plan, buffers, spaces)
             extra = sum(buffer.nbytes for buffer in buffers)
         else:
             plan = bind(choice, self.rank, self.size, message)
-            buffers = [*spaces, np.zeros(plan.scratch, spaces[1].dtype)]
+            buffers = [*spaces, self.workspace.array(plan.scratch, spaces[1].dtype)]
             call, extra = self.call(plan, buffers), buffers[2].nbytes
         return Bound(collective, choice, message, call, traffic(plan, message.itemsize), extra)
 
@@ -202,8 +207,9 @@ class Communication:
         message = Message(tokens, hidden * of.itemsize)
         plan = in_elements(bind(choice, self.rank, self.size, message), hidden)
         user = [source.reshape(-1), target.reshape(-1)]
-        wide = [np.zeros(space.size, of) for space in user] if of != source.dtype else []
-        spaces = [*(wide or user), np.zeros(plan.scratch, of)]
+        widens = of != source.dtype
+        wide = [self.workspace.array(space.size, of) for space in user] if widens else []
+        spaces = [*(wide or user), self.workspace.array(plan.scratch, of)]
 
         def before(region: Region) -> None:
             part = spaces[region.space][region.offset : region.offset + region.count]

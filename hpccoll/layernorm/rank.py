@@ -99,8 +99,8 @@ class Rank:
     # Memory and communication
 
     def array(self, *shape: int, of: "np.dtype[Any] | None" = None) -> Array:
-        """Allocate an array of the storage type or another, every page of it touched."""
-        made = np.full(shape, 0, of or self.x.dtype)
+        """Take an array of the storage type or another; what it holds is left from other orders."""
+        made = self._communication.workspace.array(shape, of or self.x.dtype)
         self.program.extra += made.nbytes
         return made
 

@@ -84,6 +84,11 @@ class Request:
         """Return the bytes of one rank's rows."""
         return self.tokens * self.hidden * self.dtype.itemsize
 
+    @property
+    def words(self) -> str:
+        """Return the shape and type of the rows in words."""
+        return f"{self.tokens} x {self.hidden} {self.dtype.name}"
+
     def input(self, name: str, size: int) -> Inputs:
         """Return the input of that name for `size` ranks.
 

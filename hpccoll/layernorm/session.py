@@ -12,7 +12,7 @@ from hpccoll.errors import CheckError
 from hpccoll.launch import Launch
 from hpccoll.layernorm import backward_table, records, table, verdict_table
 from hpccoll.layernorm.backward_session import BackwardPasses
-from hpccoll.layernorm.candidates import Candidate, candidates
+from hpccoll.layernorm.candidates import SMALLER, Candidate, candidates
 from hpccoll.layernorm.comparison import Comparison
 from hpccoll.layernorm.inputs import Inputs
 from hpccoll.layernorm.judge import Judge
@@ -29,8 +29,9 @@ from hpccoll.world import World
 
 Echo = Callable[[str], object]
 
-REFERENCE = 9
-"""Rows in float64 that rank 0 holds at most while it judges, in units of one rank's rows."""
+ROWS, BACKWARD_ROWS, EXACT_ROWS = 4, 20, 10
+"""Rows that a rank holds in units of its part of the sum: input, output, residual and one that is
+drawn; what the backward passes keep; and, in float64 on rank 0, what results are judged by."""
 
 
 def run(
@@ -93,13 +94,13 @@ def _engine(loop: Loop) -> str:
 
 
 def _check_memory(request: Request, world: World) -> None:
-    """Check that the largest order's buffers can be had, and on rank 0 the exact results."""
-    rows = 5 + world.size + (2 * world.size if request.accumulate == "float32" else 0)
-    need = rows * request.bytes
+    """Check that what all orders share can be had, and on rank 0 the exact results."""
+    need = ROWS * request.bytes
+    if request.backward:
+        need += BACKWARD_ROWS * request.bytes
     if world.rank == 0:
-        need += REFERENCE * request.tokens * request.hidden * np.dtype(np.float64).itemsize
-    what = f"{request.tokens} x {request.hidden} {request.dtype.name}"
-    check_memory(world, need, what, "smaller --tokens or --hidden")
+        need += EXACT_ROWS * request.tokens * request.hidden * np.dtype(np.float64).itemsize
+    check_memory(world, need, request.words, SMALLER)
 
 
 def judge_all(
