@@ -1,7 +1,11 @@
 """Requests of the orders of a norm: what is understood, and what is refused with a remedy."""
 
-import pytest
+import re
 
+import pytest
+from click.testing import CliRunner
+
+from hpccoll.cli import cli
 from hpccoll.errors import UsageError
 from hpccoll.layernorm import request as requests
 from hpccoll.layernorm.inputs import INPUTS
@@ -91,3 +95,8 @@ def test_an_algorithm_is_chosen_wherever_it_exists_or_for_one_collective():
         "gather": "linear",
     }
     assert requests.algorithms(None).keys() == chosen.keys()
+
+
+def test_help_names_every_order_and_input():
+    said = CliRunner().invoke(cli, ["layernorm", "--help"]).output
+    assert [name for name in (*ORDERS, *INPUTS) if not re.search(rf"\b{name}\b", said)] == []

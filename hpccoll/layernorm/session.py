@@ -61,7 +61,7 @@ def run(
         _say(echo, world, lambda: table.header(request, world, loop, without))
         for given in inputs:
             judge_all(compared, world, loop, buffers, given, passes)
-        _say(echo, world, lambda: verdict_table.verdicts(compared.judged, request))
+        _say(echo, world, lambda: verdict_table.verdicts(compared.judged, request, world.size))
         if any(not one.correct for one in compared.judged):
             _say(echo, world, lambda: verdict_table.why(compared.judged))
         buffers.fill(inputs[0], world.rank)

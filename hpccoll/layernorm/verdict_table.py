@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpccoll.columns import Column, figures, row, titles
 from hpccoll.layernorm.judge import CONTRADICTS, NO_VERDICT
-from hpccoll.layernorm.theory import theory
+from hpccoll.layernorm.theory import shows_order_of_sums, theory
 
 if TYPE_CHECKING:
     from hpccoll.layernorm.judge import Judgement
@@ -34,7 +34,7 @@ def order_column(labels: Sequence[str]) -> Column:
     return replace(_ORDER, width=max([_ORDER.width, *map(len, labels)]))
 
 
-def verdicts(judged: Sequence["Judgement"], request: "Request") -> str:
+def verdicts(judged: Sequence["Judgement"], request: "Request", size: int) -> str:
     """Return the table of results, input by input, and what its columns mean."""
     columns = (order_column([one.label for one in judged]), *_VERDICTS)
     lines = [
@@ -48,6 +48,8 @@ def verdicts(judged: Sequence["Judgement"], request: "Request") -> str:
     for name in request.inputs:
         lines += [f"input {name}", titles(columns)]
         lines += [row(columns, _verdict(one)) for one in judged if one.input == name]
+        shown, reason = shows_order_of_sums(request.input(name, size))
+        lines += [] if shown else [f"bits   say nothing of the order of the additions: {reason}"]
         lines.append("")
     return "\n".join([*lines, *_reasons(judged)])
 
