@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hpccoll.buffers import check_memory
 from hpccoll.datatypes import Array
 from hpccoll.layernorm import costs
 from hpccoll.layernorm.backward import BACKWARD, COLUMNS, ROOT, Backward
 from hpccoll.layernorm.backward_judge import BackwardJudge, BackwardJudgement
-from hpccoll.layernorm.candidates import running_choices
+from hpccoll.layernorm.candidates import SMALLER, running_choices
 from hpccoll.layernorm.communication import Communication, Traffic
 from hpccoll.layernorm.inputs import Inputs
 from hpccoll.layernorm.judge import Judge
@@ -57,12 +58,15 @@ class BackwardPasses:
     def __init__(self, request: Request, world: World, loop: Loop, buffers: Buffers) -> None:
         self.request, self.world, self.loop = request, world, loop
         self.buffers = buffers
-        self.gradients = replace(buffers, x=np.zeros_like(buffers.x))
+        # Each has memory of its own, for what is saved must last; nothing has touched it yet.
+        self._workspace = Workspace()
+        self.gradients = replace(buffers, x=self._workspace.array(buffers.x.shape, buffers.x.dtype))
         self.made = [
             self._candidate(placement)
             for placement in BACKWARD.values()
             if placement.order in request.orders
         ]
+        check_memory(world, self._workspace.used, f"backward, of {request.words},", SMALLER)
 
     def _candidate(self, placement: Backward) -> BackwardCandidate:
         request, world = self.request, self.world

@@ -95,7 +95,8 @@ def formula(order: str, bound: Sequence[Bound], size: int, tokens: int, hidden: 
     columns; and none of what nobody sees, the library's messages.
     """
     none = Formula(None, None, None, None, None)
-    if any(part.choice is None for part in bound) or not _even(order, size, tokens, hidden):
+    known = all(part.choice and part.choice.as_declared(size) for part in bound)
+    if not known or not _even(order, size, tokens, hidden):
         return none
     rounds = sum((_closed(part, size, "rounds") for part in bound), Fraction(0))
     if ORDERS[order].collectives in (("reduce", "bcast"), ("bcast", "reduce")):
@@ -167,7 +168,8 @@ def _closed(part: Bound, size: int, form: str) -> Fraction:
     choice, message = part.choice, part.message
     assert choice is not None
     n = message.count * message.itemsize
-    return evaluate(getattr(choice.algorithm, form), size, n, choice.values)
+    nodes = choice.placement(size).count if choice.algorithm.placed else 1
+    return evaluate(getattr(choice.algorithm, form), size, n, choice.values, nodes)
 
 
 def _even(order: str, size: int, tokens: int, hidden: int) -> bool:

@@ -90,7 +90,7 @@ class Judge:
         self.beta = inputs.beta if norm.centred else None
         self.expected: Reference = reference(inputs.terms, self.gamma, self.beta, norm)
         self.in_order = self._in_order()
-        self._predicted: dict[tuple[str, Rounding], Prediction] = {}
+        self._right: dict[Rounding, Prediction] = {}
 
     def _in_order(self) -> Array:
         """Return the norm of the sum in the order of the ranks, rounded as the orders round."""
@@ -120,7 +120,7 @@ class Judge:
         digests
             Of all ranks that have a result.
         """
-        found = self.prediction(order, rounding)
+        found = self._prediction(order, rounding)
         length = lengths(self.expected.y)
         rows = self.expected.y + found.deviation
         with np.errstate(all="ignore"):
@@ -164,12 +164,13 @@ class Judge:
             bit_equal=bit_equal(results[0], self.in_order),
         )
 
-    def prediction(self, order: str, rounding: Rounding) -> Prediction:
-        """Return what theory predicts; orders that round alike share it."""
-        key = ("" if theory(order).correct else order, rounding)
-        if key not in self._predicted:
-            self._predicted[key] = predict(order, self.inputs, self.norm, self.expected, rounding)
-        return self._predicted[key]
+    def _prediction(self, order: str, rounding: Rounding) -> Prediction:
+        """Return what theory predicts; correct orders that round alike share it."""
+        if not theory(order).correct:
+            return predict(order, self.inputs, self.norm, self.expected, rounding)
+        if rounding not in self._right:
+            self._right[rounding] = predict(order, self.inputs, self.norm, self.expected, rounding)
+        return self._right[rounding]
 
     def _verdict(self, judged: Array, over: Array) -> tuple[str, str]:
         if not len(judged):
