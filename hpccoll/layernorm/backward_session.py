@@ -74,7 +74,7 @@ class BackwardPasses:
         fixed = {of: choose(of, name)[0] for of, name in ORDERS[placement.order].fixed}
         communication = Communication(world, self.loop, choices, Workspace(), request.accumulate)
         forward, rank = (
-            Rank(communication, request.norm, buffers, fixed, lambda: 1)
+            Rank(communication, request.norm, buffers, fixed)
             for buffers in (self.buffers, self.gradients)
         )
         parameters = np.zeros((2, request.hidden), accumulation(request.dtype))

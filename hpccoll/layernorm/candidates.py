@@ -93,7 +93,7 @@ def _candidate(
     choices = None if library else running_choices(request, world)
     communication = Communication(world, loop, choices, workspace, request.accumulate)
     fixed = {} if library else {of: choose(of, name)[0] for of, name in order.fixed}
-    rank = Rank(communication, request.norm, buffers, fixed, lambda: segments(request, world.size))
+    rank = Rank(communication, request.norm, buffers, fixed, segments(request, world.size))
     order.does(rank)
     rounding = Rounding(
         request.dtype,

@@ -25,8 +25,6 @@ class Order:
         Those that it calls, in turn.
     needs
         ``bias`` or ``residual``, where the order is about one.
-    residual
-        Where the residual must be.
     """
 
     name: str
@@ -34,7 +32,6 @@ class Order:
     collectives: tuple[str, ...]
     fixed: tuple[tuple[str, str], ...] = ()
     needs: str = ""
-    residual: str = "every rank"
 
 
 def allreduce_layernorm(rank: Rank) -> None:
@@ -194,8 +191,6 @@ def residual_on_every_rank(rank: Rank) -> None:
     rank.normalize(rank.y)
 
 
-ROOT, SHARD = "root only", "its share on every rank"
-
 _ALLREDUCE = ("allreduce",)
 _ROOT = ("reduce", "bcast")
 _ROOT_FIRST = ("bcast", "reduce")
@@ -207,25 +202,24 @@ ORDERS = {
     order.name: order
     for order in (
         Order("allreduce-layernorm", allreduce_layernorm, _ALLREDUCE),
-        Order("reduce-layernorm-bcast", reduce_layernorm_bcast, _ROOT, _BINOMIAL, residual=ROOT),
-        Order("reduce-layernorm-bcast-large", reduce_layernorm_bcast, _ROOT, _LARGE, residual=ROOT),
-        Order("fused", fused, (), (("allreduce", "chain"),), residual=ROOT),
-        Order("sequence-parallel", sequence_parallel, _SHARDS, residual=SHARD),
-        Order("hidden-parallel", hidden_parallel, _SHARDS, residual=SHARD),
+        Order("reduce-layernorm-bcast", reduce_layernorm_bcast, _ROOT, _BINOMIAL),
+        Order("reduce-layernorm-bcast-large", reduce_layernorm_bcast, _ROOT, _LARGE),
+        Order("fused", fused, (), (("allreduce", "chain"),)),
+        Order("sequence-parallel", sequence_parallel, _SHARDS),
+        Order("hidden-parallel", hidden_parallel, _SHARDS),
         Order("one-shot", one_shot, ("allgather",), (("allgather", "linear"),)),
         Order(
             "gather-layernorm-bcast",
             gather_layernorm_bcast,
             ("gather", "bcast"),
             (("gather", "linear"), ("bcast", "binomial")),
-            residual=ROOT,
         ),
-        Order("layernorm-reduce-bcast", layernorm_reduce_bcast, _ROOT, residual=ROOT),
-        Order("layernorm-mean", layernorm_mean, _ROOT, residual=ROOT),
-        Order("bcast-layernorm-reduce", bcast_layernorm_reduce, _ROOT_FIRST, residual=ROOT),
-        Order("bcast-reduce-layernorm", bcast_reduce_layernorm, _ROOT_FIRST, residual=ROOT),
-        Order("layernorm-bcast-reduce", layernorm_bcast_reduce, _ROOT_FIRST, residual=ROOT),
-        Order("hidden-shards-alone", hidden_shards_alone, _SHARDS, residual=SHARD),
+        Order("layernorm-reduce-bcast", layernorm_reduce_bcast, _ROOT),
+        Order("layernorm-mean", layernorm_mean, _ROOT),
+        Order("bcast-layernorm-reduce", bcast_layernorm_reduce, _ROOT_FIRST),
+        Order("bcast-reduce-layernorm", bcast_reduce_layernorm, _ROOT_FIRST),
+        Order("layernorm-bcast-reduce", layernorm_bcast_reduce, _ROOT_FIRST),
+        Order("hidden-shards-alone", hidden_shards_alone, _SHARDS),
         Order("bias-on-every-rank", bias_on_every_rank, _ALLREDUCE, needs="bias"),
         Order("residual-on-every-rank", residual_on_every_rank, _ALLREDUCE, needs="residual"),
     )

@@ -52,6 +52,13 @@ class Rank:
     ----------
     x, y
         The rank's part of the sum and its result, shape (T, H).
+
+    Parameters
+    ----------
+    fixed
+        Algorithms of collectives that belong to the order by definition.
+    segments
+        Into how many the fused order cuts the rows.
     """
 
     def __init__(
@@ -60,7 +67,7 @@ class Rank:
         norm: Norm,
         buffers: Buffers,
         fixed: dict[str, Choice],
-        segments: Callable[[], int],
+        segments: int = 1,
     ) -> None:
         self._communication = communication
         self.norm, self.buffers = norm, buffers
@@ -152,11 +159,12 @@ class Rank:
             spent[NORM] += elapsed
             spent[COMMUNICATION] -= elapsed
 
-        self._communicate(self._communication.fused(self.x, self.y, self._segments(), between))
-        if self.is_root:
-            self.count(self.x.size)
+        self._communicate(self._communication.fused(self.x, self.y, self._segments, between))
         if self.size == 1:  # nothing is sent, so nothing was done before sending
-            self.step(NORM, lambda: between(self.y, 0))
+            self.add(self.y)
+            self.normalize(self.y)
+        elif self.is_root:
+            self.count(self.x.size)
 
     # Computing
 
