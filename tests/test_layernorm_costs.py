@@ -59,6 +59,39 @@ def test_the_formula_of_the_fused_order_is_what_its_schedule_counts(size, segmen
     assert found.total == sum(one.sent for one in moved) == 2 * (size - 1) * 480
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("of", "name"), [(of, a) for of in costs.ALIKE for a in costs.ALIKE[of]])
+def test_where_all_ranks_do_the_same_every_rank_moves_what_the_formula_says(of, name, size):
+    part = bound(of, name, Message(12 * size, 4))
+    order = "allreduce-layernorm" if of == "allreduce" else "sequence-parallel"
+    found = costs.formula(order, [part], size, size, 12)
+    moved = traffics(of, name, part.message, size)
+    assert {(one.sent, one.received) for one in moved} == {(found.sent, found.received)}
+    assert sum(one.sent for one in moved) == found.total
+    assert costs.counted([part], size) == costs.Path(int(found.rounds), int(found.path))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("widens", [False, True])
+def test_the_formula_of_a_root_is_what_its_trees_count(size, widens):
+    up, down = Message(60, 4 if widens else 2), Message(60, 2)
+    parts = [bound("reduce", "binomial", up), bound("bcast", "binomial", down)]
+    found = costs.formula("reduce-layernorm-bcast", parts, size, 3, 20)
+    moved = [
+        one + other
+        for one, other in zip(
+            traffics("reduce", "binomial", up, size),
+            traffics("bcast", "binomial", down, size),
+            strict=True,
+        )
+    ]
+    assert found.sent in (None, max(one.sent for one in moved))
+    assert (found.sent is None) == widens
+    assert found.received == max(one.received for one in moved)
+    assert found.total == sum(one.sent for one in moved)
+    assert costs.counted(parts, size) == costs.Path(int(found.rounds), int(found.path))
+
+
 def test_unequal_shares_have_no_formula():
     parts = [
         bound("reduce-scatter", "ring", Message(35, 4, counts=(10, 10, 15))),

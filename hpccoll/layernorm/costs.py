@@ -20,6 +20,8 @@ from hpccoll.trace import watch
 from hpccoll.verify import execute
 
 BINOMIAL = "binomial"
+ROOTED = (("reduce", "bcast"), ("bcast", "reduce"))
+"""Collectives of orders that move whole rows to the root and back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +97,11 @@ def formula(order: str, bound: Sequence[Bound], size: int, tokens: int, hidden: 
     columns; and none of what nobody sees, the library's messages.
     """
     none = Formula(None, None, None, None, None)
-    known = all(part.choice and part.choice.as_declared(size) for part in bound)
+    known = bound and all(part.choice and part.choice.as_declared(size) for part in bound)
     if not known or not _even(order, size, tokens, hidden):
         return none
     rounds = sum((_closed(part, size, "rounds") for part in bound), Fraction(0))
-    if ORDERS[order].collectives in (("reduce", "bcast"), ("bcast", "reduce")):
+    if ORDERS[order].collectives in ROOTED:
         return _rooted(rounds, {part.collective: part for part in bound}, size)
     if order == "gather-layernorm-bcast":
         n = bound[1].message.count * bound[1].message.itemsize
@@ -115,14 +117,18 @@ def _symmetric(rounds: Fraction, bound: Sequence[Bound], size: int) -> Formula:
 
     Only of these does every rank send as much as the one with most.
     """
-    alike = all(part.label.split(":")[0] in ALIKE for part in bound)
+    alike = all(part.label.split(":")[0] in ALIKE[part.collective] for part in bound)
     sent = sum((_closed(part, size, "sent") for part in bound), Fraction(0))
     if not alike:
         return Formula(rounds, None, None, None, None)
     return Formula(rounds, sent, sent, size * sent, sent)
 
 
-ALIKE = ("ring", "linear", "direct", "circulant", "pairwise", "one-shot", "bruck")
+ALIKE = {
+    "allreduce": ("ring", "circulant", "one-shot"),
+    "reduce-scatter": ("ring", "circulant", "direct", "pairwise"),
+    "allgather": ("ring", "circulant", "bruck", "linear"),
+}
 """Algorithms in which all ranks do the same, if their blocks are equal."""
 
 
@@ -141,7 +147,8 @@ def _rooted(rounds: Fraction, parts: Mapping[str, Bound], size: int) -> Formula:
         return Formula(rounds, received if most == least else None, received, total, path)
     large = {"reduce": "rabenseifner", "bcast": "scatter-allgather-ring"}
     path_form = "2*n*(p-1)/p"
-    if names == large and size & (size - 1) == 0:
+    equal = all(part.message.count % size == 0 for part in parts.values())
+    if names == large and size & (size - 1) == 0 and equal:
         return Formula(rounds, None, None, None, evaluate(path_form, size, sum(n.values())))
     return Formula(rounds, None, None, None, None)
 
@@ -181,8 +188,9 @@ def _even(order: str, size: int, tokens: int, hidden: int) -> bool:
         "hidden-parallel": hidden,
         "hidden-shards-alone": hidden,
     }
-    whole = ("fused", "one-shot", "gather-layernorm-bcast")
-    return order in whole or divided.get(order, tokens * hidden) % size == 0
+    whole = order in ("fused", "one-shot", "gather-layernorm-bcast")
+    whole |= ORDERS[order].collectives in ROOTED
+    return whole or divided.get(order, tokens * hidden) % size == 0
 
 
 def counted(bound: Iterable[Bound], size: int) -> Path | None:

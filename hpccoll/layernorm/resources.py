@@ -61,20 +61,18 @@ class Resources:
 
 
 def resources(request: Request, world: World, candidates: Sequence[Candidate]) -> list[Resources]:
-    """Count what the candidates use, on all ranks together; every rank returns the same."""
+    """Count what the candidates use, on all ranks together; rank 0 knows paths and formulas."""
     found = []
     for candidate in candidates:
-        program = candidate.program
+        program, order = candidate.program, candidate.order.name
         mine = (program.traffic, program.operations, program.extra, program.residual)
         traffic, operations, extra, residual = zip(*world.comm.allgather(mine), strict=True)
-        bound = program.bound
+        bound = program.bound if world.rank == 0 else ()
         found.append(
             Resources(
                 None if None in traffic else traffic,
                 costs.counted(bound, world.size),
-                costs.formula(
-                    candidate.order.name, bound, world.size, request.tokens, request.hidden
-                ),
+                costs.formula(order, bound, world.size, request.tokens, request.hidden),
                 operations,
                 extra,
                 residual,
