@@ -50,7 +50,7 @@ def test_all_that_is_sent_is_received_and_the_path_is_no_shorter_than_any_rank(o
 @pytest.mark.parametrize("segments", [1, 2, 3, 6])
 def test_the_formula_of_the_fused_order_is_what_its_schedule_counts(size, segments):
     part = bound("allreduce", f"chain:segments={segments}", Message(6, 80))
-    found = costs.formula("fused", [part], size, 6, 20)
+    found = costs.formula("fused", [part], size)
     counted = costs.path(part, size)
     moved = traffics("allreduce", part.label, part.message, size)
     assert (found.rounds, found.path) == (counted.rounds, counted.bytes)
@@ -64,7 +64,7 @@ def test_the_formula_of_the_fused_order_is_what_its_schedule_counts(size, segmen
 def test_where_all_ranks_do_the_same_every_rank_moves_what_the_formula_says(of, name, size):
     part = bound(of, name, Message(12 * size, 4))
     order = "allreduce-layernorm" if of == "allreduce" else "sequence-parallel"
-    found = costs.formula(order, [part], size, size, 12)
+    found = costs.formula(order, [part], size)
     moved = traffics(of, name, part.message, size)
     assert {(one.sent, one.received) for one in moved} == {(found.sent, found.received)}
     assert sum(one.sent for one in moved) == found.total
@@ -76,7 +76,7 @@ def test_where_all_ranks_do_the_same_every_rank_moves_what_the_formula_says(of, 
 def test_the_formula_of_a_root_is_what_its_trees_count(size, widens):
     up, down = Message(60, 4 if widens else 2), Message(60, 2)
     parts = [bound("reduce", "binomial", up), bound("bcast", "binomial", down)]
-    found = costs.formula("reduce-layernorm-bcast", parts, size, 3, 20)
+    found = costs.formula("reduce-layernorm-bcast", parts, size)
     moved = [
         one + other
         for one, other in zip(
@@ -97,14 +97,14 @@ def test_unequal_shares_have_no_formula():
         bound("reduce-scatter", "ring", Message(35, 4, counts=(10, 10, 15))),
         bound("allgather", "ring", Message(35, 4, counts=(10, 10, 15))),
     ]
-    found = costs.formula("sequence-parallel", parts, 3, 7, 5)
+    found = costs.formula("sequence-parallel", parts, 3)
     assert {found.rounds, found.sent, found.total, found.path} == {None}
 
 
 def test_the_librarys_messages_are_not_counted():
     part = Bound("allreduce", None, Message(8, 4), None, None, 0)
     assert costs.counted([part], 4) is None
-    assert costs.formula("allreduce-layernorm", [part], 4, 2, 4).sent is None
+    assert costs.formula("allreduce-layernorm", [part], 4).sent is None
 
 
 @pytest.mark.parametrize(

@@ -90,16 +90,14 @@ def depth(choice: Choice, size: int) -> int:
     return max(execute(choice, size).terms.depth)
 
 
-def formula(order: str, bound: Sequence[Bound], size: int, tokens: int, hidden: int) -> Formula:
+def formula(order: str, bound: Sequence[Bound], size: int) -> Formula:
     """Return what the formulas say of an order that is bound to these collectives.
 
-    Formulas of shares count in equal ones, so there are none where the ranks don't divide rows or
-    columns; and none of what nobody sees, the library's messages.
+    They count in blocks of equal size, so there are none where the ranks, or segments, don't divide
+    the rows or columns; and none of what nobody sees, the library's messages.
     """
-    none = Formula(None, None, None, None, None)
-    known = bound and all(part.choice and part.choice.as_declared(size) for part in bound)
-    if not known or not _even(order, size, tokens, hidden):
-        return none
+    if not bound or not all(_even(part, size) for part in bound):
+        return Formula(None, None, None, None, None)
     rounds = sum((_closed(part, size, "rounds") for part in bound), Fraction(0))
     if ORDERS[order].collectives in ROOTED:
         return _rooted(rounds, {part.collective: part for part in bound}, size)
@@ -147,28 +145,22 @@ def _rooted(rounds: Fraction, parts: Mapping[str, Bound], size: int) -> Formula:
         return Formula(rounds, received if most == least else None, received, total, path)
     large = {"reduce": "rabenseifner", "bcast": "scatter-allgather-ring"}
     path_form = "2*n*(p-1)/p"
-    equal = all(part.message.count % size == 0 for part in parts.values())
-    if names == large and size & (size - 1) == 0 and equal:
+    if names == large and size & (size - 1) == 0:
         return Formula(rounds, None, None, None, evaluate(path_form, size, sum(n.values())))
     return Formula(rounds, None, None, None, None)
 
 
 def _chain(rounds: Fraction, part: Bound, size: int) -> Formula:
-    n, (_, segments) = part.message.count * part.message.itemsize, part.label.split("=")
-    equal = part.message.count % int(segments) == 0
-    most, total = (evaluate(form, size, n) for form in ("n*((p>1) + (p>2))", "2*n*(p-1)"))
-    return Formula(rounds, most, most, total, _chained(size, n, int(segments)) if equal else None)
-
-
-def _chained(size: int, n: int, segments: int) -> Fraction:
-    """Return the bytes on the critical path of segments that go up a chain and down again.
+    """Return the formulas of segments that go up a chain and down again.
 
     From the first segment's way down to the last one's way up, an inner rank moves two a step.
     """
-    if size == 1:
-        return Fraction(0)
+    n, (_, number) = part.message.count * part.message.itemsize, part.label.split("=")
+    segments = int(number)
+    most, total = (evaluate(form, size, n) for form in ("n*((p>1) + (p>2))", "2*n*(p-1)"))
     both = segments - 1 if size > 2 and segments > 2 else 0
-    return Fraction(n, segments) * (segments - 1 + 2 * (size - 1) + both)
+    steps = segments - 1 + 2 * (size - 1) + both if size > 1 else 0
+    return Formula(rounds, most, most, total, Fraction(n, segments) * steps)
 
 
 def _closed(part: Bound, size: int, form: str) -> Fraction:
@@ -179,18 +171,13 @@ def _closed(part: Bound, size: int, form: str) -> Fraction:
     return evaluate(getattr(choice.algorithm, form), size, n, choice.values, nodes)
 
 
-def _even(order: str, size: int, tokens: int, hidden: int) -> bool:
-    """Tell whether all shares of the order are equal, and none is empty."""
-    if tokens == 0:
+def _even(part: Bound, size: int) -> bool:
+    """Tell whether the closed forms hold: all blocks have the same size, and none is empty."""
+    choice, message = part.choice, part.message
+    if choice is None or not choice.as_declared(size) or not message.count:
         return False
-    divided = {
-        "sequence-parallel": tokens,
-        "hidden-parallel": hidden,
-        "hidden-shards-alone": hidden,
-    }
-    whole = order in ("fused", "one-shot", "gather-layernorm-bcast")
-    whole |= ORDERS[order].collectives in ROOTED
-    return whole or divided.get(order, tokens * hidden) % size == 0
+    even = len(set(message.counts or (0,))) == 1
+    return even and message.count % choice.grid(size) == 0
 
 
 def counted(bound: Iterable[Bound], size: int) -> Path | None:

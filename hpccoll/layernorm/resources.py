@@ -64,7 +64,7 @@ def resources(request: Request, world: World, candidates: Sequence[Candidate]) -
     """Count what the candidates use, on all ranks together; rank 0 knows paths and formulas."""
     found = []
     for candidate in candidates:
-        program, order = candidate.program, candidate.order.name
+        program = candidate.program
         mine = (program.traffic, program.operations, program.extra, program.residual)
         traffic, operations, extra, residual = zip(*world.comm.allgather(mine), strict=True)
         bound = program.bound if world.rank == 0 else ()
@@ -72,7 +72,7 @@ def resources(request: Request, world: World, candidates: Sequence[Candidate]) -
             Resources(
                 None if None in traffic else traffic,
                 costs.counted(bound, world.size),
-                costs.formula(order, bound, world.size, request.tokens, request.hidden),
+                costs.formula(candidate.order.name, bound, world.size),
                 operations,
                 extra,
                 residual,

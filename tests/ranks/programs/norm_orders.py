@@ -10,6 +10,7 @@ from hpccoll.layernorm import request as requests
 from hpccoll.layernorm.backward_session import BackwardPasses
 from hpccoll.layernorm.candidates import candidates
 from hpccoll.layernorm.comparison import Comparison
+from hpccoll.layernorm.norms import METHODS
 from hpccoll.layernorm.program import Buffers
 from hpccoll.layernorm.resources import resources
 from hpccoll.layernorm.session import judge_all
@@ -38,21 +39,22 @@ DEFAULTS = {
 
 
 def settings(size: int) -> list[dict[str, object]]:
-    """Return what every request differs in from the defaults; shapes that ranks divide first."""
+    """Return what every request differs in from the defaults; shapes that ranks divide first.
+
+    Other methods than the default take turns on numbers of ranks.
+    """
     even = {"tokens": 4 * size, "hidden": 6 * size}
     odd = {"tokens": size + 1, "hidden": 2 * size + 3}
     return [
         even | {"library": True, "segments": 4},
-        odd | {"library": True},
+        odd,
         odd | {"dtype": "float64", "engine": "python", "eps": 0.0},
         odd | {"dtype": "bfloat16", "library": True},
         odd | {"dtype": "float16", "residual": False},
         even | {"dtype": "bfloat16", "accumulate": "float32", "segments": 2},
-        odd | {"dtype": "float16", "accumulate": "float32", "library": True},
+        odd | {"dtype": "float16", "accumulate": "float32"},
         odd | {"norm": "rmsnorm", "bias": False},
-        odd | {"method": "one-pass"},
-        odd | {"method": "welford"},
-        odd | {"method": "chan"},
+        odd | {"method": METHODS[1 + size % 3]},
         odd | {"algorithm": "circulant,reduce=linear,bcast=chain:segments=3"},
         {"tokens": max(1, size - 1), "hidden": 3},
         {"tokens": 1, "hidden": 1},
