@@ -121,13 +121,8 @@ class Judge:
             Of all ranks that have a result.
         """
         found = self._prediction(order, rounding)
-        length = lengths(self.expected.y)
-        rows = self.expected.y + found.deviation
+        deviation, error = self._errors(results, found)
         with np.errstate(all="ignore"):
-            scale = lengths(rows) / length
-            error = np.max([relative_l2(y, rows) * scale for y in results], axis=0)
-            error = np.where(np.isnan(error), 0.0, error)
-            deviation = np.max([relative_l2(y, self.expected.y) for y in results], axis=0)
             over = np.where(error == 0, 0.0, error / found.bound)
         judged = found.bound < ILL_CONDITIONED
         correct = theory(order).correct
@@ -163,6 +158,20 @@ class Judge:
             digests=tuple(digests),
             bit_equal=bit_equal(results[0], self.in_order),
         )
+
+    def _errors(self, results: Sequence[Array], found: Prediction) -> tuple[Array, Array]:
+        """Return how far results are from the exact one and from the prediction, shape (T,).
+
+        Both are relative to the exact rows' lengths; of several results the worst counts.
+        """
+        exact = self.expected.y
+        predicted = exact + found.deviation
+        with np.errstate(all="ignore"):
+            scale = lengths(predicted) / lengths(exact)
+            deviation = np.max([relative_l2(y, exact) for y in results], axis=0)
+            relative = np.max([relative_l2(y, predicted) for y in results], axis=0)
+            error = np.where(relative == 0, 0.0, relative * scale)
+        return deviation, np.where(np.isnan(error), np.inf, error)
 
     def _prediction(self, order: str, rounding: Rounding) -> Prediction:
         """Return what theory predicts; correct orders that round alike share it."""

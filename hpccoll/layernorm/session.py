@@ -1,6 +1,6 @@
 """A run: judge every order with every input, then time them all, and say what came out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -53,35 +53,67 @@ def run(
         watchdog = stack.enter_context(Watchdog(request.timeout, world.rank))
         watchdog.pause()
         loop = Loop(world, native, watchdog)
-        buffers = Buffers.allocate(inputs[0])
-        made, skipped = candidates(request, world, loop, buffers)
-        passes = BackwardPasses(request, world, loop, buffers) if request.backward else None
+        compared, buffers, passes = _bound(request, world, loop, inputs[0])
         writer = world.first(lambda: _open(output, force, stack))
-        compared = Comparison(request, made, resources(request, world, made), skipped)
         _say(echo, world, lambda: table.header(request, world, loop, without))
-        for given in inputs:
-            judge_all(compared, world, loop, buffers, given, passes)
-        _say(echo, world, lambda: verdict_table.verdicts(compared.judged, request, world.size))
-        if any(not one.correct for one in compared.judged):
-            _say(echo, world, lambda: verdict_table.why(compared.judged))
-        buffers.fill(inputs[0], world.rank)
-        compared.timings = measure(request, loop, made)
-        _say(echo, world, lambda: table.costs(compared))
-        if passes:
-            compared.backward = passes.made
-            passes.fill(inputs[0])
-            compared.backward_timings = measure(request, loop, passes.made)
-            _say(echo, world, lambda: backward_table.table(compared))
-        _say(echo, world, lambda: table.closing(compared))
+        _judge(compared, world, loop, buffers, inputs, passes, echo)
+        _time(compared, world, loop, buffers, inputs[0], passes, echo)
         if writer:
             writer.write(records.run_record(request, world, launch, _engine(loop)))
             for line in records.records(compared):
                 writer.write(line)
-        wrong = compared.contradictions
-    if wrong := world.comm.bcast(wrong):
+    if wrong := world.comm.bcast(compared.contradictions):
         raise CheckError(
             f"{wrong} result{' is' if wrong == 1 else 's are'} not what theory says of the order"
         )
+
+
+def _bound(
+    request: Request, world: World, loop: Loop, inputs: Inputs
+) -> tuple[Comparison, Buffers, BackwardPasses | None]:
+    """Bind all orders, and the backward passes if they are wanted, and count what they use."""
+    buffers = Buffers.allocate(inputs)
+    made, skipped = candidates(request, world, loop, buffers)
+    passes = BackwardPasses(request, world, loop, buffers) if request.backward else None
+    compared = Comparison(request, made, resources(request, world, made), skipped)
+    compared.backward = passes.made if passes else ()
+    return compared, buffers, passes
+
+
+def _judge(
+    compared: Comparison,
+    world: World,
+    loop: Loop,
+    buffers: Buffers,
+    inputs: Sequence[Inputs],
+    passes: BackwardPasses | None,
+    echo: Echo,
+) -> None:
+    for given in inputs:
+        judge_all(compared, world, loop, buffers, given, passes)
+    judged, request = compared.judged, compared.request
+    _say(echo, world, lambda: verdict_table.verdicts(judged, request, world.size))
+    if any(not one.correct for one in judged):
+        _say(echo, world, lambda: verdict_table.why(judged))
+
+
+def _time(
+    compared: Comparison,
+    world: World,
+    loop: Loop,
+    buffers: Buffers,
+    inputs: Inputs,
+    passes: BackwardPasses | None,
+    echo: Echo,
+) -> None:
+    buffers.fill(inputs, world.rank)
+    compared.timings = measure(compared.request, loop, compared.made)
+    _say(echo, world, lambda: table.costs(compared))
+    if passes:
+        passes.fill(inputs)
+        compared.backward_timings = measure(compared.request, loop, passes.made)
+        _say(echo, world, lambda: backward_table.table(compared))
+    _say(echo, world, lambda: table.closing(compared))
 
 
 def _say(echo: Echo, world: World, text: Callable[[], str]) -> None:

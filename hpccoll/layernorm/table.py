@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hpccoll.columns import Column, against, figures, microseconds, row, titles
+from hpccoll.columns import UNCLEAR, Column, against, figures, microseconds, row, titles
 from hpccoll.layernorm.candidates import segments
 from hpccoll.layernorm.program import PHASES
 from hpccoll.layernorm.rank import OPERATIONS
@@ -102,6 +102,7 @@ def costs(compared: "Comparison") -> str:
         f"TIMES, with input {request.inputs[0]}",
         "a sample is one call on its slowest rank; collective, norm, rest: medians of the rank",
         "      that spends most on norms; collectives include waiting for other ranks",
+        f"t/first: median over the first order's; {UNCLEAR} where samples differ no more than by chance",
         "",
         titles(timed),
     ]

@@ -43,6 +43,7 @@ def verdicts(judged: Sequence["Judgement"], request: "Request", size: int) -> st
         "predicted  the deviation that theory gives for these very numbers",
         "/bound     measured minus predicted, over what rounding explains; of the worst row",
         "bits       share of elements that are, to the bit, those of the sum in rank order",
+        "verdict    agrees: the result is what theory says of the order, be it right or wrong",
         "",
     ]
     for name in request.inputs:
