@@ -79,15 +79,13 @@ def header(request: "Request", world: "World", loop: "Loop", without: str) -> st
 
 def costs(compared: "Comparison") -> str:
     """Return the tables of what was counted and what was measured."""
-    request, made, used, timings = (
-        compared.request,
-        compared.made,
-        compared.used,
-        compared.timings,
-    )
-    order = order_column([one.label for one in made])
-    counted, timed = (order, *_RESOURCES), (order, *_TIMES)
-    lines = [
+    return "\n".join([*_resources(compared), "", *_times_of(compared), ""])
+
+
+def _resources(compared: "Comparison") -> list[str]:
+    columns = (order_column([one.label for one in compared.made]), *_RESOURCES)
+    request, pairs = compared.request, zip(compared.made, compared.used, strict=True)
+    return [
         "RESOURCES, counted",
         f"{EQUAL} beside a number: just what the formula says; {DIFFERENT} something else",
         "sent, recv of the rank with most; all: sent by all ranks; path: the most that a rank",
@@ -96,26 +94,30 @@ def costs(compared: "Comparison") -> str:
         "with most, and of all ranks",
         "extra of the rank with most, besides input, output and residual",
         "",
-        titles(counted),
-        *(row(counted, _counted(request, *pair)) for pair in zip(made, used, strict=True)),
-        "",
-        f"TIMES, with input {request.inputs[0]}",
+        titles(columns),
+        *(row(columns, _counted(request, one, used)) for one, used in pairs),
+    ]
+
+
+def _times_of(compared: "Comparison") -> list[str]:
+    columns = (order_column([one.label for one in compared.made]), *_TIMES)
+    pairs = zip(compared.made, compared.timings, strict=True)
+    baseline = compared.timings[0] if compared.timings else None
+    return [
+        f"TIMES, with input {compared.request.inputs[0]}",
         "a sample is one call on its slowest rank; collective, norm, rest: medians of the rank",
         "      that spends most on norms; collectives include waiting for other ranks",
-        f"t/first: median over the first order's; {UNCLEAR} where samples differ no more than by chance",
+        f"t/first: median over the first order's; {UNCLEAR} where samples differ no more than by "
+        "chance",
         "",
-        titles(timed),
+        titles(columns),
+        *(row(columns, (one.label, *_timed(timing, baseline))) for one, timing in pairs),
     ]
-    baseline = timings[0] if timings else None
-    lines += [
-        row(timed, (one.label, *_timed(timing, baseline)))
-        for one, timing in zip(made, timings, strict=True)
-    ]
-    return "\n".join([*lines, ""])
 
 
 def _counted(request: "Request", one: "Candidate", used: "Resources") -> tuple[str, ...]:
     n, formula = request.bytes, used.formula
+    holders = sum(map(bool, used.residual))
     rounds = None if used.path is None else used.path.rounds
     path = None if used.path is None else used.path.bytes
     return (
@@ -128,7 +130,7 @@ def _counted(request: "Request", one: "Candidate", used: "Resources") -> tuple[s
         _share(max(used.operations), used.least),
         _share(sum(used.operations), used.least),
         _share(max(used.extra), n),
-        " ".join([_share(max(used.residual), n), *[f"x{len(used.residual)}"] * all(used.residual)]),
+        _share(max(used.residual), n) + (f" x{holders}" if holders > 1 else ""),
     )
 
 
