@@ -6,24 +6,20 @@ into its place in the output, and kept in scratch only where the output has no p
 is no initial copy, and local work is put off until the next round's messages are in flight.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hpccoll.choice import Choice
 from hpccoll.instructions import Instructions
+from hpccoll.landings import Landings
 from hpccoll.layout import INPUT, SCRATCH, Message, Region
+from hpccoll.local_work import Incoming, LocalWork
+from hpccoll.messages import Cutting
 from hpccoll.places import Places
-from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale
-from hpccoll.regions import aligned, cut, joined
-from hpccoll.registry import Choice
-from hpccoll.schedule import DATA, LEFT, Combine, Ranges, Recv, Round, Send, ranges
-from hpccoll.schedule import Copy as CopyBlocks
-from hpccoll.schedule import Reduce as ReduceBlocks
+from hpccoll.plan import Plan, PostRecv, PostSend, Reduce, Scale
+from hpccoll.schedule import DATA, Combine, Ranges, Recv, Round, Send
 from hpccoll.scratch import allocate
 from hpccoll.segmentation import WHOLE, Segmentation
 
-PACK_BYTES = 4096
-"""A message of several separate ranges is packed if they have up to so many bytes on average, and
-split per range beyond: then another message costs less than copying a range."""
 SHORT_BYTES = 512
 """Messages up to this size are sent before the round's receives are posted."""
 LONG_BYTES = 1 << 16
@@ -46,8 +42,8 @@ def bind(
     """
     rounds = list(choice.schedule(rank, size, message.root, message.ordered))
     binder = _Binder(Places(choice, rank, size, message, rounds), rank, size, message, segmentation)
-    binder.copy_untouched(rounds)
-    binder.copy_gathered()
+    binder.work.copy_untouched(rounds)
+    binder.work.copy_gathered()
     for number, step in enumerate(rounds, 1):
         binder.add_round(step, number)
     return binder.finish()
@@ -60,14 +56,6 @@ class _Outgoing:
     regions: list[Region]
 
 
-@dataclass(frozen=True, slots=True)
-class _Incoming:
-    index: int
-    action: Recv | Combine
-    names: Ranges
-    landing: Region
-
-
 class _Binder:
     def __init__(
         self, places: Places, rank: int, size: int, message: Message, cut: Segmentation
@@ -76,50 +64,10 @@ class _Binder:
         self.segmentation = cut
         self.places = places
         self.instructions = Instructions()
-        self.untouched: set[int] = set()
-        self.packed = 0
+        self.cutting = Cutting(places, rank, message.itemsize, cut)
+        self.work = LocalWork(places, self.instructions)
 
     # Rounds
-
-    def copy_untouched(self, rounds: Iterable[Round]) -> None:
-        """Copy early what the caller gave, wants back, and nobody writes."""
-        written = {
-            block
-            for step in rounds
-            for action in step.actions
-            if not isinstance(action, Send) and _target(action) == DATA
-            for part in ranges(action.blocks)
-            for block in part
-        }
-        # In place they lie in the output already; a place there may still hold another's input.
-        if not self.places.layout.in_place:
-            self.untouched = set(self.places.wanted) & set(self.places.held) - written
-        self._copy_home(sorted(self.untouched))
-
-    def copy_gathered(self) -> None:
-        """Copy the rank's own blocks early to those that it gathers and sends on."""
-        if self.places.gathered:
-            own = [b for b in self.places.gathered[0] if b in self.places.held]
-            self._bring_home(ranges(tuple(own)))
-
-    def _bring_home(self, names: Ranges) -> None:
-        homes = self.places.homes(DATA, names) or []
-        for target, source in aligned(homes, self.places.located(DATA, names)):
-            self.instructions.defer(Copy(target, source))
-        self.places.settle(DATA, names, homes)
-
-    def _copy_home(self, blocks: Iterable[int]) -> None:
-        for block in blocks:
-            count = self.places.partition.size(block)
-            goal = self.places.goal(block)
-            if not count or (place := self.places.where[DATA, block]) == goal:
-                continue
-            copy = Copy(Region(*goal, count), Region(*place, count))
-            previous = self.instructions.pending[-1] if self.instructions.pending else None
-            if isinstance(previous, Copy) and (joined := _joined_copies(previous, copy)):
-                self.instructions.pending[-1] = joined
-            else:
-                self.instructions.defer(copy)
 
     def add_round(self, step: Round, number: int) -> None:
         """Add one round's messages and put its local work off."""
@@ -128,28 +76,28 @@ class _Binder:
             _Outgoing(action, names, self.places.located(action.buffer, names))
             for action in step.actions
             if isinstance(action, Send)
-            for names in self._messages(action.blocks)
+            for names in self.cutting.messages(action.blocks)
         ]
-        busy = [region for send in sends for region in send.regions]
+        landings = Landings(self.places, step, [r for send in sends for r in send.regions])
         receives = [
-            _Incoming(index, action, names, self._landing(step, index, names, busy))
+            Incoming(index, action, names, landings.choose(index, names))
             for index, action in enumerate(step.actions)
             if isinstance(action, Recv | Combine)
-            for names in self._messages(action.blocks)
+            for names in self.cutting.messages(action.blocks)
         ]
         self._wait_for_earlier(sends, number)
         pipelined = len(receives) == 1 and self._pipelined(step, sends, receives[0])
-        pieces = [self._pieces(receive.landing, receive.action.peer) for receive in receives]
+        pieces = [self.cutting.pieces(receive.landing, receive.action.peer) for receive in receives]
         if pipelined:
             pieces = [self._window(receives[0])]
         self._post(sends, receives, pieces, number, pipelined)
         self.instructions.flush()
         if number == 1:  # by now copied, and beside the blocks that it will be sent with
-            self.places.where.update({(DATA, b): self.places.goal(b) for b in self.untouched})
+            self.places.where.update({(DATA, b): self.places.goal(b) for b in self.work.untouched})
         if pipelined:
             self._pipeline(receives[0], pieces[0], number)
             return
-        self._act(step, receives)
+        self.work.act(step, receives)
 
     def _wait_for_earlier(self, sends: list[_Outgoing], number: int) -> None:
         """Wait for what is older than a round, and for the last one's receives if sends need them.
@@ -157,72 +105,33 @@ class _Binder:
         If none does, the messages of two rounds are in flight, and the network never rests. If one
         does, this round's receives can wait as well: posted early they'd cost Open MPI a fifth.
         """
-        needed = any(map(self._needs_earlier, sends))
+        needed = self._need_earlier(sends)
         self.instructions.wait_for(
             lambda post: post.round < number - 1 or (needed and isinstance(post, PostRecv))
         )
 
-    def _needs_earlier(self, send: _Outgoing) -> bool:
-        """Tell whether a send needs what is received, or reduced, in earlier rounds.
+    def _need_earlier(self, sends: list[_Outgoing]) -> bool:
+        """Tell whether some send needs what is received, or reduced, in earlier rounds.
 
         What a signal tells is that all before it has happened, and what follows one waits for it.
         """
         received = [
             post.region for post in self.instructions.flying.values() if isinstance(post, PostRecv)
         ]
-        if not send.names or not all(region.count for region in received):
-            return bool(received)
+        signal = not all(send.names for send in sends) or not all(r.count for r in received)
+        if sends and received and signal:
+            return True
         return any(
             self.instructions.needed(PostSend(0, send.action.peer, region, 0, 0))
-            or any(region.overlaps(other) for other in received)
+            or self.instructions.receiving(region)
+            for send in sends
             for region in send.regions
         )
-
-    def _messages(self, blocks: object) -> list[Ranges]:
-        """Return the messages that an action becomes: both sides decide alike."""
-        names = ranges(blocks)  # type: ignore[arg-type]
-        if not names:
-            return [names]
-        filled: list[Ranges] = [(part,) for part in names if self.places.count((part,))]
-        if self.places.count(names) * self.message.itemsize > PACK_BYTES * len(filled):
-            return filled
-        return [names] if filled else []
-
-    def _landing(self, step: Round, index: int, names: Ranges, busy: list[Region]) -> Region:
-        """Choose where a message is received, and claim it for this round in `busy`."""
-        action = step.actions[index]
-        assert isinstance(action, Recv | Combine)
-        count = self.places.count(names)
-        homes = self.places.homes(action.buffer, names) or []
-        fits = len(homes) == 1 and not any(homes[0].overlaps(region) for region in busy)
-        if isinstance(action, Combine) and fits:
-            # The accumulator must still live elsewhere, or the message would overwrite it; and
-            # nothing else may write the place before the message is reduced.
-            fits = all(
-                place.space == INPUT for place in self.places.located(action.buffer, names)
-            ) and not _written_before(step, index, names)
-        landing = homes[0] if fits else self.places.temporary(count)
-        busy.append(landing)
-        return landing
-
-    def _piece(self, count: int, peer: int) -> int:
-        """Return the elements of the longest piece of a message of `count` elements."""
-        size = self.message.itemsize
-        return max(1, self.segmentation.piece(count * size, peer) // size)
-
-    def _pieces(self, region: Region, peer: int) -> list[Region]:
-        """Cut a message into pieces: both ends cut alike, by its length and who they are."""
-        piece = self._piece(region.count, peer)
-        starts = range(0, region.count, piece) or (0,)
-        return [
-            Region(region.space, region.offset + start, min(piece, region.count - start))
-            for start in starts
-        ]
 
     def _post(
         self,
         sends: list[_Outgoing],
-        receives: list[_Incoming],
+        receives: list[Incoming],
         pieces: list[list[Region]],
         number: int,
         pipelined: bool,
@@ -239,14 +148,15 @@ class _Binder:
         if first:
             self._post_sends(sends, number)
         held_back: list[PostRecv] = []
+        waiting: set[tuple[int, int]] = set()
         for receive, landings in zip(receives, pieces, strict=True):
             action = receive.action
             for landing in landings[: self.segmentation.window] if pipelined else landings:
                 post = PostRecv(0, action.peer, landing, action.channel, number)
                 # Matching is in order, so one receive held back holds back later ones of its peer.
-                after = any((p.peer, p.channel) == (post.peer, post.channel) for p in held_back)
-                if after or self.instructions.needed(post):
+                if (post.peer, post.channel) in waiting or self.instructions.needed(post):
                     held_back.append(post)
+                    waiting.add((post.peer, post.channel))
                 else:
                     self.instructions.emit(post)
         if not first:
@@ -255,11 +165,11 @@ class _Binder:
             self.instructions.prepare(post)
             self.instructions.emit(post)
 
-    def _exchanges_long(self, sends: list[_Outgoing], receives: list[_Incoming]) -> bool:
+    def _exchanges_long(self, sends: list[_Outgoing], receives: list[Incoming]) -> bool:
         """Tell whether long messages, or pieces of them, go to a peer and come from it."""
 
         def long(count: int, peer: int) -> bool:
-            return min(count, self._piece(count, peer)) * self.message.itemsize >= LONG_BYTES
+            return min(count, self.cutting.piece(count, peer)) * self.message.itemsize >= LONG_BYTES
 
         peers = {r.action.peer for r in receives if long(r.landing.count, r.action.peer)}
         return any(
@@ -273,13 +183,13 @@ class _Binder:
                 self.instructions.flush(
                     self.instructions.needed(PostSend(0, send.action.peer, region, 0, number))
                 )
-            source = self._packed(send.names, send.regions)
-            for piece in self._pieces(source, send.action.peer):
+            source = self.work.pack(send.names, send.regions)
+            for piece in self.cutting.pieces(source, send.action.peer):
                 self.instructions.emit(
                     PostSend(0, send.action.peer, piece, send.action.channel, number)
                 )
 
-    def _pipelined(self, step: Round, sends: list[_Outgoing], receive: _Incoming) -> bool:
+    def _pipelined(self, step: Round, sends: list[_Outgoing], receive: Incoming) -> bool:
         """Tell whether the round's only receive is reduced piece by piece while it arrives.
 
         Nothing else may act in the round, and no reduction may have to wait for one of its sends:
@@ -287,7 +197,7 @@ class _Binder:
         """
         action = receive.action
         alone = all(isinstance(a, Send) or a is action for a in step.actions)
-        whole = receive.landing.count <= self._piece(receive.landing.count, action.peer)
+        whole = receive.landing.count <= self.cutting.piece(receive.landing.count, action.peer)
         if whole or not (isinstance(action, Combine) and alone):
             return False
         own = self.places.located(action.buffer, receive.names)
@@ -299,13 +209,13 @@ class _Binder:
             for target in targets
         )
 
-    def _window(self, receive: _Incoming) -> list[Region]:
+    def _window(self, receive: Incoming) -> list[Region]:
         """Return where the pieces of a pipelined receive land.
 
         Where they don't stay, they take turns in a part of scratch that remains in the cache.
         """
         action = receive.action
-        pieces = self._pieces(receive.landing, action.peer)
+        pieces = self.cutting.pieces(receive.landing, action.peer)
         own = self.places.located(action.buffer, receive.names)
         homes = self.places.homes(action.buffer, receive.names)
         stays = homes is None and any(place.space == INPUT for place in own)
@@ -318,12 +228,12 @@ class _Binder:
             for index, piece in enumerate(pieces)
         ]
 
-    def _pipeline(self, receive: _Incoming, pieces: list[Region], number: int) -> None:
+    def _pipeline(self, receive: Incoming, pieces: list[Region], number: int) -> None:
         """Reduce the round's only receive piece by piece, and post the piece after the window."""
         action = receive.action
         assert isinstance(action, Combine)
-        self._reduce(action.buffer, receive.names, pieces, action.side, True)
-        work, self.instructions.pending = iter(self.instructions.pending), []
+        self.work.reduce(action.buffer, receive.names, pieces, action.side, True)
+        work = iter(self.instructions.take())
         for index, piece in enumerate(pieces):
             left = piece.count
             while left:
@@ -335,81 +245,14 @@ class _Binder:
                 landing = pieces[index + self.segmentation.window]
                 self.instructions.emit(PostRecv(0, action.peer, landing, action.channel, number))
 
-    def _packed(self, names: Ranges, regions: list[Region]) -> Region:
-        if not names or len(regions) == 1:
-            return regions[0] if regions else Region(INPUT, 0, 0)
-        whole = self.places.temporary(self.places.count(names))
-        for piece, region in zip(cut(whole, regions), regions, strict=True):
-            self.instructions.emit(Copy(piece, region))
-        self.packed += whole.count
-        return whole
-
-    # Local work
-
-    def _act(self, step: Round, receives: list[_Incoming]) -> None:
-        for receive in receives:
-            if isinstance(receive.action, Recv):
-                self._land(receive.action, receive.names, receive.landing)
-        for index, action in enumerate(step.actions):
-            if isinstance(action, Combine):
-                for receive in receives:
-                    if receive.index == index:
-                        operand = [receive.landing]
-                        self._reduce(action.buffer, receive.names, operand, action.side, True)
-            elif isinstance(action, ReduceBlocks):
-                names = ranges(action.blocks)
-                operand = self.places.located(action.source, names)
-                self._reduce(action.into, names, operand, action.side, False)
-            elif isinstance(action, CopyBlocks):
-                self._copy(action)
-
-    def _land(self, action: Recv, names: Ranges, landing: Region) -> None:
-        homes = self.places.homes(action.buffer, names)
-        if homes is None or homes == [landing]:
-            self.places.settle(action.buffer, names, [landing])
-            return
-        for piece, home in zip(cut(landing, homes), homes, strict=True):
-            self.instructions.defer(Copy(home, piece))
-        if len(homes) > 1:
-            self.packed += landing.count
-        self.places.settle(action.buffer, names, homes)
-
-    def _reduce(
-        self, buffer: int, names: Ranges, operand: list[Region], side: str, spent: bool
-    ) -> None:
-        """Reduce `operand`, which fills `names`, into blocks; `spent`: it isn't needed any more."""
-        results: list[Region] = []
-        homes = self.places.homes(buffer, names)
-        for piece, place, home in aligned(
-            operand, self.places.located(buffer, names), homes or operand
-        ):
-            into = place
-            if place.space == INPUT:  # which is never written
-                into = home if homes or spent else self.places.temporary(piece.count)
-            left, right = (piece, place) if side == LEFT else (place, piece)
-            self.instructions.defer(Reduce(into, left, right))
-            results.append(into)
-        self.places.settle(buffer, names, joined(results))
-
-    def _copy(self, action: CopyBlocks) -> None:
-        names = ranges(action.blocks)
-        sources = self.places.located(action.source, names)
-        if action.into != DATA and all(source.space == INPUT for source in sources):
-            self.places.settle(action.into, names, sources)  # the input is never written
-            return
-        targets = self.places.homes(action.into, names) or [
-            self.places.temporary(self.places.count(names))
-        ]
-        for source, target in aligned(sources, targets):
-            self.instructions.defer(Copy(target, source))
-        self.places.settle(action.into, names, targets)
-
     # The end
 
     def finish(self) -> Plan:
         """Bring the result home, give temporaries their place in scratch, and return the plan."""
         self.instructions.flush()
-        self._copy_home(block for block in self.places.wanted if block not in self.untouched)
+        self.work.copy_home(
+            block for block in self.places.wanted if block not in self.work.untouched
+        )
         self.instructions.flush()
         if self.message.average and self.places.layout.result.count:
             self.instructions.emit(Scale(self.places.layout.result))
@@ -418,25 +261,6 @@ class _Binder:
             self.instructions.issued, self.places.temporaries, self.message.itemsize
         )
         slots = self.instructions.slots
-        return Plan(self.rank, self.size, issued, self.places.layout, scratch, slots, self.packed)
-
-
-def _target(action: object) -> int:
-    return action.into if isinstance(action, ReduceBlocks | CopyBlocks) else action.buffer  # type: ignore
-
-
-def _written_before(step: Round, index: int, names: Ranges) -> bool:
-    """Tell whether another action writes some of `names` before action `index` acts."""
-    return any(
-        part.start < other.stop and other.start < part.stop
-        for place, action in enumerate(step.actions)
-        if not isinstance(action, Send) and place != index and _target(action) == DATA
-        if place < index or isinstance(action, Recv)
-        for other in ranges(action.blocks)
-        for part in names
-    )
-
-
-def _joined_copies(first: Copy, second: Copy) -> Copy | None:
-    into, source = joined((first.into, second.into)), joined((first.source, second.source))
-    return Copy(into[0], source[0]) if len(into) == len(source) == 1 else None
+        return Plan(
+            self.rank, self.size, issued, self.places.layout, scratch, slots, self.work.packed
+        )

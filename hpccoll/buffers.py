@@ -1,7 +1,7 @@
 """Buffers of one measurement, planned before they are allocated."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,33 @@ SHARE = 0.9
 
 def allocate(place: Layout, scratch: int, dtype: np.dtype[Any]) -> list[Array]:
     """Return the input, output and scratch spaces, every page of them touched."""
-    return [np.zeros(count, dtype) + 0 for count in (place.input, place.output, scratch)]
+    return [touched(count, dtype) for count in (place.input, place.output, scratch)]
+
+
+def touched(count: int, dtype: np.dtype[Any]) -> Array:
+    """Return a new array, every page of it touched."""
+    return np.full(count, 0, dtype)
+
+
+def working(
+    user: Sequence[Array],
+    place: Layout,
+    scratch: int,
+    landing: int,
+    partial: np.dtype[Any],
+    array: Callable[[int, np.dtype[Any]], Array] = touched,
+) -> list[Array]:
+    """Return all spaces of a plan whose partial results have a type, the caller's or another.
+
+    Parameters
+    ----------
+    array
+        Makes those that aren't the caller's.
+    """
+    if partial == user[0].dtype:
+        return [*user, array(scratch, partial)]
+    own = [array(count, partial) for count in (place.input, place.output, scratch)]
+    return [*own, *user, array(landing, user[0].dtype)]
 
 
 def available() -> int:

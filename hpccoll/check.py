@@ -16,7 +16,7 @@ it depends on the order of multiplication; what is expected is never NaN.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ class Pattern:
             result = self._values(self._design.result(self._base(start, stop)))
         else:
             inputs = (self.inputs(source, start, stop) for source in sources)
-            result = reduce(self.operator.ufunc, inputs)
+            result = self.operator.reduced(self.dtype, inputs)
         if self.message.average:
             divide(result, self.size)
         return result
@@ -194,7 +194,7 @@ class Pattern:
     def fill(self, rank: int, place: Layout, spaces: list[Array]) -> None:
         """Write the input of `rank` into its buffers, and a wrong value everywhere else."""
         for space in spaces[1:]:
-            space.fill(self._poison)
+            space.fill(-1 if space.dtype.names else self._poison)  # of accumulators that is NaN
         region = place.held
         for low in range(0, region.count, CHUNK):
             high = min(low + CHUNK, region.count)

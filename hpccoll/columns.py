@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hpccoll.cost import MODEL
-from hpccoll.registry import Value, spelled
+from hpccoll.parameter import Value, spelled
 from hpccoll.stats import SAME
 
 GAP = " "
@@ -74,4 +73,4 @@ def about_chosen(chosen: Sequence[str]) -> list[str]:
     if not chosen:
         return []
     example = spelled(sorted(chosen)[-1], 4)
-    return [f"{CHOSEN} chosen by the model, which assumes\n  {MODEL}; to choose: NAME{example}"]
+    return [f"{CHOSEN} chosen by the model for the least time; to choose: NAME{example}"]

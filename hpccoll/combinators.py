@@ -15,7 +15,7 @@ FINER = 16
 
 
 class Schedule(Protocol):
-    """A schedule for any number of ranks, such as `hpccoll.registry.Choice`."""
+    """A schedule for any number of ranks, such as `hpccoll.choice.Choice`."""
 
     def grid(self, size: int, /) -> int:
         """Return the number of blocks that it names."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hpccoll.cost import ASSUMED
 from hpccoll.request import Request
 from hpccoll.sampling import Loop
 from hpccoll.segmentation import Pieces
@@ -29,6 +30,8 @@ class Conditions:
         Of those algorithms that ask for it, in words; empty where none does.
     pieces
         In which pieces messages within a node were found fastest.
+    model
+        What the model that chooses parameters was told of the machine; empty where none chooses.
     """
 
     engine: str
@@ -46,6 +49,7 @@ class Conditions:
     ranks: int
     placement: str = ""
     pieces: Pieces | None = None
+    model: str = ""
 
     @classmethod
     def measured(cls, request: Request, world: World, loop: Loop, without: str) -> "Conditions":
@@ -67,6 +71,7 @@ class Conditions:
             ranks=world.size,
             placement=_placement(request, world),
             pieces=request.segmentation.pieces,
+            model="" if request.machine is ASSUMED else str(request.machine),
         )
 
     def notes(self) -> list[str]:
@@ -90,6 +95,8 @@ class Conditions:
         lines.append(f"       {self._overhead()}")
         if self.pieces:
             lines += _pieces(self.pieces)
+        if self.model:
+            lines.append(f"model  {self.model}")
         if self.placement:
             lines.append(f"nodes  {self.placement}")
         if self.unbound:
@@ -128,6 +135,7 @@ class Conditions:
                 "library_iprobe": self.library * 1e6,
             },
             "unbound_ranks": self.unbound,
+            "model": self.model or None,
             "pieces": self.pieces.record() if self.pieces else None,
         }
 

@@ -7,11 +7,12 @@ base k) and S (segments); for algorithms on nodes N (nodes), q (ranks of each), 
 Lq = ⌈log2 q⌉. A parameter also stands for itself under its own name; an empty list is the prime
 factors of p. Results are exact (`fractions.Fraction`).
 
-A closed form of the time, in seconds, also knows the machine: `ALPHA`, `OVERHEAD` and `BETA`. It
-says which value of a parameter suits a message; nothing that is measured depends on it being right.
+A closed form of the time, in seconds, also knows the `Machine`: alpha, o and beta. It says which
+value of a parameter suits a message; nothing that is measured depends on it being right.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import ceil
@@ -26,14 +27,35 @@ LETTERS = (
 )
 """What the letters of closed forms mean, in one sentence."""
 
-ALPHA = Fraction(2, 10**6)
-"""Seconds from the start of a step to its end for a message without bytes: a cluster's network."""
-OVERHEAD = Fraction(1, 2 * 10**6)
-"""Seconds that a rank is busy with each further message of the same step."""
-BETA = Fraction(1, 10**10)
-"""Seconds per byte that a rank sends: 10 GB/s."""
-MODEL = "alpha = 2 us a step, o = 0.5 us a further message of a step, beta = 0.1 ns a byte"
-"""The machine of the model, in words; it is assumed, not measured."""
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a closed form of the time knows of the machine, in seconds.
+
+    Attributes
+    ----------
+    alpha
+        From the start of a step to its end, for a message without bytes.
+    overhead
+        A rank is busy so long with each further message of the same step.
+    beta
+        Per byte that a rank sends.
+    """
+
+    alpha: Fraction
+    overhead: Fraction
+    beta: Fraction
+
+    def __str__(self) -> str:
+        step, further = (f"{float(time * 10**6):.3g}" for time in (self.alpha, self.overhead))
+        return (
+            f"alpha = {step} us a step, o = {further} us a further message of a step, "
+            f"beta = {float(self.beta * 10**9):.3g} ns a byte"
+        )
+
+
+ASSUMED = Machine(Fraction(2, 10**6), Fraction(1, 2 * 10**6), Fraction(1, 10**10))
+"""A cluster's network, where none is measured."""
 
 CANDIDATES: Mapping[str, tuple[int, ...]] = {
     "segments": tuple(1 << i for i in range(13)),
@@ -49,6 +71,7 @@ def evaluate(
     n: int = 0,
     parameters: Mapping[str, object] | None = None,
     nodes: int = 1,
+    machine: Machine = ASSUMED,
 ) -> Fraction:
     """Return the value of a closed form for `p` ranks and a vector of `n` bytes.
 
@@ -83,9 +106,9 @@ def evaluate(
         "max": max,
         "min": min,
         "sum": sum,
-        "alpha": ALPHA,
-        "o": OVERHEAD,
-        "beta": BETA,
+        "alpha": machine.alpha,
+        "o": machine.overhead,
+        "beta": machine.beta,
     }
     # Forms are written by an algorithm's author beside its code, so they are trusted like code.
     return Fraction(eval(form, {"__builtins__": {}}, letters))
@@ -99,7 +122,12 @@ def _operand(value: object, p: int) -> object:
 
 
 def fastest(
-    time: str, p: int, n: int, free: Iterable[str], given: Mapping[str, object]
+    time: str,
+    p: int,
+    n: int,
+    free: Iterable[str],
+    given: Mapping[str, object],
+    machine: Machine = ASSUMED,
 ) -> dict[str, int]:
     """Return the values of the parameters `free` for which a closed form of the time is least.
 
@@ -112,5 +140,5 @@ def fastest(
     values = product(*(CANDIDATES[name] for name in names))
     return min(
         (dict(zip(names, chosen, strict=True)) for chosen in values),
-        key=lambda chosen: evaluate(time, p, n, {**given, **chosen}),
+        key=lambda chosen: evaluate(time, p, n, {**given, **chosen}, machine=machine),
     )

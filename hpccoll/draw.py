@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 
+from hpccoll.choice import Choice
 from hpccoll.listing import costs, letters
-from hpccoll.registry import Choice
 from hpccoll.regular import ends, every, regular, runs
 from hpccoll.trace import COPIED, FINISHED, LEFT_OF_OWN, RIGHT_OF_OWN, Arrow, Trace, watch
 

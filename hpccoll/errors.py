@@ -35,6 +35,10 @@ class HangError(HpccollError):
     """The plans of all ranks can't go on."""
 
 
+class WorkerError(HpccollError):
+    """A process that shares the work was ended from outside."""
+
+
 def unwritable(path: object, error: OSError) -> UsageError:
     """Return what to say of a file, named by ``--output``, that can't be made or written."""
     if isinstance(error, FileExistsError):

@@ -4,14 +4,17 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hpccoll.choice import Algorithm, Choice
 from hpccoll.collectives import COLLECTIVES
-from hpccoll.cost import LETTERS, MODEL, evaluate
-from hpccoll.registry import Algorithm, Choice, catalogue, format_value
+from hpccoll.cost import LETTERS, evaluate
+from hpccoll.parameter import format_value
+from hpccoll.registry import catalogue
 from hpccoll.symbolic import Counts
 
 LEGEND = (
     f"{LETTERS}. rounds: steps on the critical path; sent, reduced: bytes, of the rank with most. "
-    f"=N: where it isn't given, the model chooses it for the least time; it assumes {MODEL}. "
+    f"=N: where it isn't given, the model chooses it for the least time, by what a step "
+    "and a byte are measured to cost when a run starts. "
     "With LN and Lq: made of the parts shown, on nodes of equally many ranks."
 )
 

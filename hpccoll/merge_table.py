@@ -22,7 +22,8 @@ from hpccoll.errors import UsageError
 from hpccoll.findings import findings
 from hpccoll.layout import Message
 from hpccoll.merge import MESSAGE, QUESTION, SETTINGS, Launch, Merged, key, relation
-from hpccoll.registry import LIBRARY, spelled
+from hpccoll.parameter import spelled
+from hpccoll.registry import LIBRARY
 from hpccoll.results import Record
 from hpccoll.spelling import choose
 from hpccoll.stats import SAME, Summary, summarize

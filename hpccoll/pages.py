@@ -4,10 +4,12 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 
+from hpccoll.choice import Algorithm, Choice
 from hpccoll.collectives import COLLECTIVES, OWNER, ROOT, Collective
 from hpccoll.export import svg
 from hpccoll.listing import costs, markdown, requirements, spelling
-from hpccoll.registry import Algorithm, Choice, catalogue, format_value
+from hpccoll.parameter import format_value
+from hpccoll.registry import catalogue
 from hpccoll.schedule import Ranges, ranges
 
 PICTURED = 8

@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hpccoll import datatypes
-from hpccoll.bind import bind
-from hpccoll.buffers import allocate
 from hpccoll.engines.call import Call
-from hpccoll.layout import Message, layout
+from hpccoll.placement import Placement
 from hpccoll.sampling import NOTHING, Loop, Touched, touched
 from hpccoll.segmentation import Pieces, Segmentation
-from hpccoll.spelling import choose
+from hpccoll.trial import CALLS, trial
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -38,8 +35,6 @@ SIZES = tuple(1 << power for power in range(9, 22))
 caches."""
 MOST_PIECES = 256
 """A message isn't cut into more of them: each costs a few instructions and a slot."""
-CALLS = 15
-"""Calls of which the median is taken."""
 GAIN = 0.95
 """Pieces must take at most this share of the whole message's time."""
 
@@ -69,10 +64,10 @@ class _Trial:
 
     def best(self) -> Pieces | None:
         """Return the pieces that are faster than whole messages, None if none are."""
-        here = frozenset(self.world.node.allgather(self.world.rank))
         lengths = [self._fastest(size) for size in SIZES]
         self.pair.Free()
-        return Pieces(tuple(zip(SIZES, lengths, strict=True)), here) if any(lengths) else None
+        found = tuple(zip(SIZES, lengths, strict=True))
+        return Pieces(found, self.world.placement) if any(lengths) else None
 
     def _fastest(self, size: int) -> int | None:
         """Return the length of the fastest pieces of such a message, None if they gain nothing."""
@@ -96,11 +91,9 @@ class _Trial:
         """Return the sum of two ranks' vectors, each sent whole or in pieces to the other."""
         if self.native is None:
             return self.loop.empty(), NOTHING
-        pieces = Pieces(((size, length),), frozenset(range(2))) if length else None
-        message, rank = Message(size // 4, 4), self.pair.rank
-        (choice,) = choose("allreduce", "recursive-doubling")
-        plan = bind(choice, rank, 2, message, replace(self.plain, pieces=pieces))
-        place = layout(choice.algorithm.collective, rank, 2, message)
-        spaces = allocate(place, plan.scratch, np.dtype(np.float32))
-        call = self.native.plan(plan, spaces, datatypes.operator("sum"))
+        pieces = Pieces(((size, length),), Placement([0, 0])) if length else None
+        cut = replace(self.plain, pieces=pieces)
+        call, spaces = trial(
+            "allreduce", "recursive-doubling", size, cut, self.native, self.native.comm
+        )
         return call, touched(spaces, in_place=False, cold=False)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from hpccoll.errors import UsageError
 
@@ -71,7 +72,7 @@ class Placement:
 
     def rotated(self, root: int) -> "Placement":
         """Return the same nodes for ranks that are counted from `root` on."""
-        return Placement((*self.nodes[root:], *self.nodes[:root]))
+        return Placement((*self.nodes[root:], *self.nodes[:root])) if root else self
 
     @property
     def spelling(self) -> str:
@@ -100,6 +101,7 @@ def _runs(ranks: Sequence[int]) -> str:
     return ",".join(parts + ["…"] * (len(runs) > _RUNS))
 
 
+@cache
 def even(size: int, count: int) -> Placement:
     """Return `count` nodes of contiguous ranks, as even as possible.
 

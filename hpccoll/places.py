@@ -6,10 +6,10 @@ output, if the output has one; otherwise it lives in a temporary.
 
 from collections.abc import Sequence
 
+from hpccoll.choice import Choice
 from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region, layout, natural
 from hpccoll.partition import Window
 from hpccoll.regions import joined
-from hpccoll.registry import Choice
 from hpccoll.schedule import DATA, Ranges, Round, Send, ranges
 
 

@@ -2,306 +2,24 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
+from hpccoll.choice import Algorithm, Choice
 from hpccoll.collectives import COLLECTIVES, Collective, collective
-from hpccoll.combinators import forward, rotate
-from hpccoll.cost import CANDIDATES, fastest
-from hpccoll.errors import UnsupportedError, UsageError, unknown
-from hpccoll.placement import Placement, even
+from hpccoll.cost import CANDIDATES
+from hpccoll.errors import UsageError, unknown
+from hpccoll.parameter import Parameter
 from hpccoll.schedule import Rounds
 from hpccoll.shapes import Requirement
 
-Value: TypeAlias = "int | tuple[int, ...] | Choice"
 Generator = TypeVar("Generator", bound=Callable[..., Rounds])
-Result = TypeVar("Result")
 
 LIBRARY = "library"
 """The name under which the MPI library's own collective is chosen."""
-ACROSS = "across"
-"""The part that runs across nodes, of an algorithm that is made of others; others run on each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A tunable of an algorithm: a keyword of its generator with a default.
-
-    Where the default is a `Choice`, the algorithm is made of others and this names one of them.
-    """
-
-    name: str
-    default: Value
-    minimum: int
-
-    def read(self, value: Value) -> Value:
-        """Return a value as it was written in the parameter's shape: one number may be a list.
-
-        Raises
-        ------
-        UsageError
-            It has the wrong shape or is too small.
-        """
-        if isinstance(self.default, tuple) and isinstance(value, int):
-            value = (value,)
-        self.check(value)
-        return value
-
-    def check(self, value: Value) -> None:
-        """Raise `UsageError` if `value` has the wrong shape or is too small."""
-        if isinstance(value, Choice):
-            return
-        if isinstance(value, tuple) != isinstance(self.default, tuple):
-            shape = "a list such as 3x4" if isinstance(self.default, tuple) else "one number"
-            raise UsageError(f"{self.name} takes {shape}, got {format_value(value)}")
-        least = min(value, default=self.minimum) if isinstance(value, tuple) else value
-        if least < self.minimum:
-            raise UsageError(f"{self.name} must be at least {self.minimum}, got {least}")
-
-
-@dataclass(frozen=True, slots=True)
-class Algorithm:
-    """One entry of the catalogue.
-
-    Attributes
-    ----------
-    generate
-        ``(rank, size, **parameters)`` → the rank's rounds, for root 0.
-    natural
-        Number of ranks → natural blocks of the vector; ``segments`` multiplies it. Parameters that
-        it names as well are passed.
-    rounds, messages, sent, reduced
-        Closed forms (see `hpccoll.cost`): steps on the critical path, and per rank at most:
-        messages sent, bytes sent, bytes reduced.
-    commutative
-        The algorithm needs a commutative operator.
-    clocked
-        Both ends of every message have the same clock, so that the schedule can be merged.
-    same_bits
-        Of a reduction whose result every rank gets: all get the same bits.
-    placed
-        The generator also takes ``nodes``, the `Placement` of the ranks. Its closed forms are those
-        of the default parts where all nodes have equally many ranks.
-    pieces
-        ``(nodes, **parameters)`` → names that a natural block consists of, if not ``segments``.
-    chosen
-        Parameters that, where they aren't given, get the values for which `time` is least.
-    time
-        Closed form of the seconds that the model expects (see `hpccoll.cost`).
-    """
-
-    collective: Collective
-    name: str
-    generate: Callable[..., Rounds]
-    summary: str
-    source: str
-    parameters: Mapping[str, Parameter]
-    natural: Callable[..., int]
-    rounds: str
-    messages: str
-    sent: str
-    reduced: str
-    requires: Requirement | None = None
-    commutative: bool = False
-    clocked: bool = False
-    same_bits: bool = True
-    placed: bool = False
-    pieces: Callable[..., int] | None = None
-    aliases: tuple[str, ...] = ()
-    chosen: tuple[str, ...] = ()
-    time: str = ""
-
-    @property
-    def made_of(self) -> dict[str, str]:
-        """Return the parameters that name other algorithms, and of which collective."""
-        parts = {p.name: p.default for p in self.parameters.values()}
-        return {
-            name: part.algorithm.collective.name
-            for name, part in parts.items()
-            if isinstance(part, Choice)
-        }
-
-    def supports(self, size: int, values: Mapping[str, Value] | None = None) -> bool:
-        """Tell whether the algorithm is defined for `size` ranks (other `values` than default)."""
-        return self.requires is None or self._applied(self.requires.met, size, values)
-
-    def blocks(self, size: int, values: Mapping[str, Value] | None = None) -> int:
-        """Return the number of natural blocks on `size` ranks; `values` as in `supports`."""
-        return self._applied(self.natural, size, values)
-
-    def _applied(
-        self, function: Callable[..., Result], size: int, values: Mapping[str, Value] | None
-    ) -> Result:
-        """Call a function of the number of ranks with those parameters that it names as well."""
-        given = {p.name: p.default for p in self.parameters.values()} | dict(values or {})
-        names = list(inspect.signature(function).parameters)[1:]
-        return function(size, **{name: given[name] for name in names if name in given})
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An algorithm with values for its parameters.
-
-    Attributes
-    ----------
-    nodes
-        The placement of the ranks, for an algorithm that asks for it. Default: the two halves of
-        the ranks are two nodes.
-    """
-
-    algorithm: Algorithm
-    parameters: Mapping[str, Value] = field(default_factory=dict)
-    nodes: Placement | None = None
-
-    @property
-    def label(self) -> str:
-        """Return the spelling that chooses this, defaults left out: ``ring:segments=4``."""
-        defaults = self.algorithm.parameters
-        return self.algorithm.name + "".join(
-            spelled(name, value)
-            for name, value in sorted(self.parameters.items())
-            if name in self.algorithm.chosen
-            or format_value(value) != format_value(defaults[name].default)
-        )
-
-    def resolved(self, size: int, n: int) -> "Choice":
-        """Return the choice with what the model chooses for a vector of `n` bytes on `size` ranks.
-
-        Without a message (to draw or to prove a schedule) these parameters have their defaults.
-        """
-        entry = self.algorithm
-        free = [name for name in entry.chosen if name not in self.parameters]
-        chosen: dict[str, Value] = {}
-        if free:
-            chosen |= fastest(entry.time, size, n, free, self.values)
-        for name, part in self.parts.items():
-            resolved = part.resolved(max(self._ranks(name, size)), n)
-            if resolved is not part:
-                chosen[name] = resolved
-        return replace(self, parameters={**self.parameters, **chosen}) if chosen else self
-
-    def blocks(self, size: int) -> int:
-        """Return the number of natural blocks on `size` ranks."""
-        return self.algorithm.blocks(size, self.parameters)
-
-    def grid(self, size: int) -> int:
-        """Return the number of blocks that the schedule names on `size` ranks."""
-        pieces = self.values.get("segments", 1)
-        if self.algorithm.pieces:
-            pieces = self.algorithm.pieces(self.placement(size), **self.values)
-        assert isinstance(pieces, int)
-        return self.blocks(size) * pieces
-
-    def vector(self, size: int) -> int:
-        """Return the number of blocks of one rank's vector, whose bytes are the size."""
-        return self.grid(size) // self.algorithm.collective.vectors(size)
-
-    @property
-    def values(self) -> dict[str, Value]:
-        """Return every parameter's value, defaults included."""
-        return {p.name: p.default for p in self.algorithm.parameters.values()} | dict(
-            self.parameters
-        )
-
-    @property
-    def parts(self) -> "dict[str, Choice]":
-        """Return the algorithms that this one is made of, by their parameters."""
-        return {name: part for name, part in self.values.items() if isinstance(part, Choice)}
-
-    @property
-    def same_bits(self) -> bool:
-        """Tell whether all ranks that get a reduced block get the same bits."""
-        return self.algorithm.same_bits and all(part.same_bits for part in self.parts.values())
-
-    def on(self, nodes: Placement) -> "Choice":
-        """Return the same for ranks that are placed so."""
-        return replace(self, nodes=nodes) if self.algorithm.placed else self
-
-    def placement(self, size: int) -> Placement:
-        """Return the placement of the ranks."""
-        nodes = self.nodes or even(size, min(2, size))
-        if nodes.size != size:
-            raise UsageError(f"{nodes.size} ranks were placed on nodes, but there are {size}")
-        return nodes
-
-    def _ranks(self, part: str, size: int) -> list[int]:
-        """Return the numbers of ranks among which a part runs."""
-        nodes = self.placement(size)
-        return [nodes.count] if part == ACROSS else sorted(nodes.sizes)
-
-    def as_declared(self, size: int) -> bool:
-        """Tell whether the closed forms hold (see `Algorithm.placed`)."""
-        if not self.algorithm.placed:
-            return True
-        default = self.label == self.algorithm.name
-        return default and len(self.placement(size).sizes) == 1
-
-    def schedule(self, rank: int, size: int, root: int = 0, ordered: bool = False) -> Rounds:
-        """Return the rounds of `rank`.
-
-        Parameters
-        ----------
-        ordered
-            Keep the operands in the order of the ranks, so that the root can't be rotated: what is
-            reduced at rank 0 is sent on.
-
-        Raises
-        ------
-        UnsupportedError
-            The algorithm isn't defined for `size` ranks.
-        """
-        self.check(size)
-        collective = self.algorithm.collective
-        given: dict[str, Value | Placement] = {**self.values}
-        if self.algorithm.placed:
-            given["nodes"] = self.placement(size).rotated(root if collective.rooted else 0)
-
-        def generate(rank: int, size: int) -> Rounds:
-            return self.algorithm.generate(rank, size, **given)
-
-        if not (collective.rooted and root):
-            return generate(rank, size)
-        if ordered and collective.reduces:
-            return forward(generate, root, self.grid(size))(rank, size)
-        return rotate(generate, root, self.grid(size) if collective.irregular else None)(rank, size)
-
-    def supports(self, size: int) -> bool:
-        """Tell whether the algorithm with these parameters is defined for `size` ranks."""
-        return self.algorithm.supports(size, self.parameters) and not any(self._unmet(size))
-
-    def check(self, size: int) -> None:
-        """Raise `UnsupportedError` if the algorithm isn't defined for `size` ranks."""
-        entry = self.algorithm
-        for problem in self._unmet(size):
-            raise UnsupportedError(problem)
-        if entry.supports(size, self.parameters):
-            return
-        assert entry.requires is not None
-        others = [a.name for a in catalogue(entry.collective.name) if a.supports(size)]
-        fewer = max((s for s in range(1, size) if self.supports(s)), default=None)
-        remedies = [f"--algorithm {' or '.join(others)}"] if others else []
-        remedies += [f"{fewer} rank{'s' if fewer > 1 else ''}"] if fewer else []
-        remedy = f"; use {', or '.join(remedies)}" if remedies else ""
-        raise UnsupportedError(f"{self.label} needs {entry.requires.sentence}, got {size}{remedy}")
-
-    def _unmet(self, size: int) -> Iterator[str]:
-        """Yield, in words, what parts aren't defined for."""
-        for name, part in self.parts.items():
-            for ranks in self._ranks(name, size):
-                if part.supports(ranks):
-                    continue
-                requires, of = part.algorithm.requires, part.algorithm.collective.name
-                needs = requires.sentence if requires else "its own number of ranks"
-                got = f"{ranks} {'node' if name == ACROSS else 'rank'}{'s' * (ranks > 1)}"
-                others = [a.name for a in plain(of) if a.supports(ranks)]
-                yield (
-                    f"{self.algorithm.name}:{name}={format_value(part)} needs {needs}, got {got}"
-                    f"{'' if name == ACROSS else ' on a node'}; use {name}={' or '.join(others)}"
-                )
-
 
 _ENTRIES: dict[str, dict[str, Algorithm]] = {name: {} for name in COLLECTIVES}
 
@@ -371,6 +89,7 @@ def algorithm(
             aliases=aliases,
             chosen=chosen,
             time=time,
+            others=partial(catalogue, of),
         )
         if strange := set(chosen) - (entry.parameters.keys() & CANDIDATES.keys()):
             raise ValueError(f"{own}: the model can't choose {', '.join(sorted(strange))}")
@@ -443,15 +162,3 @@ def find(of: str, name: str) -> Algorithm:
             return entry
     names = [n for entry in entries for n in (entry.name, *entry.aliases)]
     raise UsageError(unknown(f"{of} algorithm", name, [*names, LIBRARY]))
-
-
-def spelled(name: str, value: Value) -> str:
-    """Return the spelling of a parameter and its value behind an algorithm's name."""
-    return f":{name}={format_value(value)}"
-
-
-def format_value(value: Value) -> str:
-    """Return the spelling of a parameter's value; an empty list leaves it to the algorithm."""
-    if isinstance(value, Choice):
-        return value.label.replace(":", "/")
-    return "x".join(map(str, value)) or "auto" if isinstance(value, tuple) else str(value)

@@ -16,15 +16,16 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from hpccoll import clock
+from hpccoll.choice import Choice
 from hpccoll.cost import evaluate
 from hpccoll.errors import unwritable
-from hpccoll.registry import Choice, format_value
+from hpccoll.parameter import format_value
 
 if TYPE_CHECKING:
     from hpccoll.conditions import Conditions
     from hpccoll.launch import Launch
     from hpccoll.layout import Message
-    from hpccoll.measure import Measurement
+    from hpccoll.measurement import Measurement
     from hpccoll.request import Request
     from hpccoll.world import World
 
@@ -48,7 +49,7 @@ def run_record(
         **conditions.record(),
         "sample": "time of one call on the slowest rank",
         "bytes_are": request.collective.bytes_are,
-        "baseline": request.collective.baselines,
+        "baseline": request.baseline,
         "busbw_factor": request.collective.busbw,
         "in_place_means": request.collective.in_place,
         "environment": relevant_environment(os.environ),
@@ -116,6 +117,7 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
     return {
         "type": "measurement",
         **_cell(request, world, measured.algorithm, measured.parameters, measured.message),
+        "op": measured.operator if request.collective.reduces else None,
         "chosen_by_model": list(measured.chosen),
         "engine": measured.engine,
         "function": measured.function,

@@ -42,6 +42,8 @@ def ranges(blocks: Blocks) -> Ranges:
     >>> ranges((0, 1, range(4, 6), 6))
     (range(0, 2), range(4, 7))
     """
+    if isinstance(blocks, range) and blocks.step == 1:  # most are, and all is made of them
+        return (blocks,) if blocks else ()
     joined: list[range] = []
     for piece in _pieces(blocks if isinstance(blocks, tuple) else (blocks,)):
         if not piece:
@@ -178,25 +180,23 @@ def embed(
     if blocks is not None:
         windows = _each(blocks)
 
+    def shifted(number: int) -> int:
+        return number + buffer if number != DATA else DATA
+
     def moved(action: Action) -> Action | None:
-        changes: dict[str, object] = {}
-        if windows is not None and ranges(action.blocks):
-            changes["blocks"] = tuple(
-                piece for part in ranges(action.blocks) for piece in ranges(windows(part))
-            )
-            if not changes["blocks"]:
+        names = action.blocks
+        if windows is not None and (old := ranges(names)):
+            names = tuple(piece for part in old for piece in ranges(windows(part)))
+            if not names:
                 return None
-        if isinstance(action, Send | Recv | Combine):
-            if peer is not None:
-                changes["peer"] = peer(action.peer)
-            changes["channel"] = action.channel + channel
-            names: tuple[str, ...] = ("buffer",)
-        else:
-            names = ("into", "source")
-        for name in names:
-            if number := getattr(action, name):
-                changes[name] = number + buffer
-        return replace(action, **changes)  # type: ignore[arg-type]
+        if isinstance(action, Reduce | Copy):
+            into, source = shifted(action.into), shifted(action.source)
+            return replace(action, blocks=names, into=into, source=source)
+        to = action.peer if peer is None else peer(action.peer)
+        into, over = shifted(action.buffer), action.channel + channel
+        if isinstance(action, Combine):
+            return Combine(to, names, action.side, into, over)
+        return type(action)(to, names, into, over)
 
     for clock, step in clocked(rounds):
         actions = tuple(new for old in step.actions if (new := moved(old)) is not None)

@@ -3,14 +3,18 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Protocol
 
-from hpccoll import results, table
+from hpccoll import results, table, top
+from hpccoll.candidates import library_lacks
 from hpccoll.conditions import Conditions
 from hpccoll.errors import CheckError, UsageError
 from hpccoll.launch import Launch
-from hpccoll.measure import Measurement, check_request, measure
+from hpccoll.machine import with_machine
+from hpccoll.measure import check_request, measure
+from hpccoll.measurement import Measurement
 from hpccoll.pieces import with_pieces
 from hpccoll.progress import Progress
 from hpccoll.registry import LIBRARY
@@ -26,11 +30,23 @@ Echo = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where results go: a JSON Lines file, if any, and the style of what is printed."""
+    """Where results go: a JSON Lines file, if any, and what is printed.
+
+    Attributes
+    ----------
+    top
+        Of each size the table has so many of the fastest, None for all.
+    """
 
     path: str | None
     force: bool
     style: str
+    top: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `UsageError` if other output than a table is to be shortened."""
+        if self.top and self.style != "table":
+            raise UsageError(f"--top shortens the table; leave it out with --format {self.style}")
 
 
 def run(request: Request, world: World, launch: Launch, output: Output, echo: Echo) -> None:
@@ -54,14 +70,15 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
                 "--sync window and --arrival on several nodes need the native engine, which "
                 "synchronises the clocks"
             )
-        request = with_pieces(request, world, loop)
+        request = with_machine(with_pieces(request, world, loop), world, loop)
         selections = select(request, loop)
         writer = world.first(lambda: _open(output, stack))
         conditions = Conditions.measured(request, world, loop, without)
         record = results.run_record(request, world, launch, conditions)
-        labels = [*(choice.label for choice in request.choices), *selections.labels]
+        own = [request.label(*pair) for pair in product(request.choices, request.operators)]
+        labels = [*own, *selections.labels]
         make = _PRINTERS[output.style]
-        printer = make(request, world, echo, labels) if world.rank == 0 else None
+        printer = make(request, world, echo, labels, output) if world.rank == 0 else None
         said = (record, _skipped(request, world))
         failed = _measure_all(request, selections, world, loop, conditions, said, writer, printer)
         selections.free()
@@ -72,8 +89,8 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
 def _skipped(request: Request, world: World) -> dict[str, str]:
     """Return what was asked for and can't run here, with the reasons."""
     _, skipped = request.supported(world.size)
-    if request.library and world.datatype(request.dtype) is None:
-        skipped[LIBRARY] = f"{world.library} has no type for {request.dtype.name}"
+    if request.library and (lacks := library_lacks(request, world)):
+        skipped[LIBRARY] = lacks
     return skipped
 
 
@@ -124,7 +141,7 @@ def _open(output: Output, stack: ExitStack) -> Writer | None:
 
 class _Printer(Protocol):
     def __init__(
-        self, request: Request, world: World, echo: Echo, labels: Sequence[str]
+        self, request: Request, world: World, echo: Echo, labels: Sequence[str], output: Output
     ) -> None: ...
 
     def begin(self, record: Record, notes: Sequence[str]) -> None: ...
@@ -135,23 +152,35 @@ class _Printer(Protocol):
 
 
 class _Table:
-    def __init__(self, request: Request, world: World, echo: Echo, labels: Sequence[str]) -> None:
+    def __init__(
+        self, request: Request, world: World, echo: Echo, labels: Sequence[str], output: Output
+    ) -> None:
         self.request, self.world, self.echo, self.labels = request, world, echo, labels
+        self.output = output
         self.groups: list[Sequence[Measurement]] = []
+        self.left_out = 0
 
     def begin(self, record: Record, notes: Sequence[str]) -> None:
         self.echo(table.header(self.request, self.world, notes, self.labels))
 
     def group(self, measured: Sequence[Measurement], records: Sequence[Record]) -> None:
-        self.echo(table.group(self.request, self.world, measured, self.labels) + "\n")
+        shown = top.shown(measured, self.output.top)
+        left_out = len(measured) - len(shown)
+        rows = table.group(self.request, self.world, shown, self.labels)
+        self.echo("\n".join(filter(None, (rows, top.line(left_out)))) + "\n")
         self.groups.append(measured)
+        self.left_out += left_out
 
     def end(self, skipped: dict[str, str]) -> None:
+        if said := top.note(self.left_out, sum(map(len, self.groups)), self.output.path):
+            self.echo(said + "\n")
         self.echo(table.closing(self.groups, skipped))
 
 
 class _Json:
-    def __init__(self, request: Request, world: World, echo: Echo, labels: Sequence[str]) -> None:
+    def __init__(
+        self, request: Request, world: World, echo: Echo, labels: Sequence[str], output: Output
+    ) -> None:
         self.echo = echo
 
     def begin(self, record: Record, notes: Sequence[str]) -> None:
@@ -166,7 +195,9 @@ class _Json:
 
 
 class _Csv:
-    def __init__(self, request: Request, world: World, echo: Echo, labels: Sequence[str]) -> None:
+    def __init__(
+        self, request: Request, world: World, echo: Echo, labels: Sequence[str], output: Output
+    ) -> None:
         self.echo = echo
 
     def begin(self, record: Record, notes: Sequence[str]) -> None:

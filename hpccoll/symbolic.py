@@ -6,7 +6,7 @@ deadlock doesn't depend on eager buffering. A value is the exact tree of reducti
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 from hpccoll.errors import VerificationError
@@ -16,15 +16,14 @@ from hpccoll.schedule import (
     Combine,
     Copy,
     Message,
-    Ranges,
     Recv,
     Reduce,
-    Round,
     Rounds,
     Send,
-    clocked,
     ranges,
 )
+from hpccoll.symbolic_rank import Posted, Rank
+from hpccoll.terms import Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,54 +37,6 @@ class Counts:
     total: int
 
 
-class Terms:
-    """Values of an execution: hash-consed trees of reductions, named by small integers.
-
-    `mask` has a bit for every rank whose input is in the value; `low` and `high` are the first and
-    last of these ranks if they are contiguous and were reduced in rank order (else `low` is -1).
-    Values with the same `bits` are equal to the bit if ``a op b`` equals ``b op a``. `depth` is the
-    number of reductions on the longest path from an input to the value.
-    """
-
-    def __init__(self) -> None:
-        self.depth: list[int] = []
-        self.mask: list[int] = []
-        self.low: list[int] = []
-        self.high: list[int] = []
-        self.bits: list[int] = []
-        self._known: dict[tuple[int, int], int] = {}
-        self._same: dict[tuple[int, int], int] = {}
-
-    def leaf(self, rank: int) -> int:
-        """Return the input of `rank`."""
-        return self._enter((-1, rank), 1 << rank, rank, rank, (-1, rank))
-
-    def reduce(self, left: int, right: int) -> int:
-        """Return ``left op right``; the two must not share a rank."""
-        key = (left, right)
-        if (known := self._known.get(key)) is not None:
-            return known
-        ordered = self.low[left] >= 0 and self.low[right] == self.high[left] + 1
-        low = self.low[left] if ordered else -1
-        pair = sorted((self.bits[left], self.bits[right]))
-        mask = self.mask[left] | self.mask[right]
-        return self._enter(key, mask, low, self.high[right], (pair[0], pair[1]))
-
-    def _enter(
-        self, key: tuple[int, int], mask: int, low: int, high: int, same: tuple[int, int]
-    ) -> int:
-        if (known := self._known.get(key)) is not None:
-            return known
-        term = self._known[key] = len(self.mask)
-        left, right = key
-        self.depth.append(0 if left < 0 else 1 + max(self.depth[left], self.depth[right]))
-        self.mask.append(mask)
-        self.low.append(low)
-        self.high.append(high)
-        self.bits.append(self._same.setdefault(same, term))
-        return term
-
-
 class Watcher(Protocol):
     """Is told what happens in an execution; a step is a place on the critical path, from 1 on."""
 
@@ -94,44 +45,6 @@ class Watcher(Protocol):
 
     def finished(self, step: int, rank: int, execution: "Execution") -> None:
         """Note that a round of `rank` ends at `step` (0: the start), and what it holds now."""
-
-
-@dataclass(slots=True)
-class _Posted:
-    rank: int
-    action: Message
-    names: Ranges
-    values: list[int] = field(default_factory=list)
-    past: int = 0
-
-
-class _Rank:
-    """One rank's place in its schedule and what its buffers hold."""
-
-    __slots__ = (
-        "actions",
-        "buffers",
-        "clock",
-        "end",
-        "messages",
-        "number",
-        "open",
-        "past",
-        "posted",
-        "reduced",
-        "rounds",
-        "sent",
-        "start",
-    )
-
-    def __init__(self, number: int, rounds: Rounds, data: dict[int, int]) -> None:
-        self.past = 1 << number  # the ranks whose arrival it may know of
-        self.rounds = clocked(rounds)
-        self.buffers: dict[int, dict[int, int]] = {DATA: data}
-        self.number = self.clock = self.start = self.end = self.open = 0
-        self.messages = self.sent = self.reduced = 0
-        self.posted: list[_Posted] = []
-        self.actions: Round | None = None
 
 
 class Execution:
@@ -169,11 +82,11 @@ class Execution:
         self.clocks = clocks
         self.watcher = watcher
         self.ranks = [
-            _Rank(r, rounds, dict.fromkeys(held[r], self.terms.leaf(r)))
+            Rank(r, rounds, dict.fromkeys(held[r], self.terms.leaf(r)))
             for r, rounds in enumerate(schedules)
         ]
-        self._sends: dict[tuple[int, int, int], deque[_Posted]] = {}
-        self._receives: dict[tuple[int, int, int], deque[_Posted]] = {}
+        self._sends: dict[tuple[int, int, int], deque[Posted]] = {}
+        self._receives: dict[tuple[int, int, int], deque[Posted]] = {}
         self._ready = deque(range(len(self.ranks)))
         if watcher:
             for r in range(len(self.ranks)):
@@ -216,19 +129,19 @@ class Execution:
             self._finish_round(r)
         rank.actions = None
 
-    def _posted(self, r: int, action: Message) -> _Posted:
+    def _posted(self, r: int, action: Message) -> Posted:
         names = ranges(action.blocks)
         if not 0 <= action.peer < len(self.ranks) or action.peer == r:
             self._fail(r, f"{_words(action)}: no such peer")
         for part in names:
             if part.start < 0 or part.stop > self.grid:
                 self._fail(r, f"{_words(action)}: block {part.stop - 1} of {self.grid}")
-        message = _Posted(r, action, names, past=self.ranks[r].past)
+        message = Posted(r, action, names, past=self.ranks[r].past)
         if isinstance(action, Send):
             message.values = [self._read(r, action.buffer, b) for part in names for b in part]
         return message
 
-    def _match(self, message: _Posted) -> None:
+    def _match(self, message: Posted) -> None:
         r, action = message.rank, message.action
         if isinstance(action, Send):
             key, own, other = (r, action.peer, action.channel), self._sends, self._receives
@@ -241,7 +154,7 @@ class Execution:
         send, receive = (message, partner) if own is self._sends else (partner, message)
         self._deliver(send, receive)
 
-    def _deliver(self, send: _Posted, receive: _Posted) -> None:
+    def _deliver(self, send: Posted, receive: Posted) -> None:
         source, target = self.ranks[send.rank], self.ranks[receive.rank]
         if send.names != receive.names:
             self._fail(
@@ -280,7 +193,7 @@ class Execution:
             message = next(messages) if isinstance(action, Send | Recv | Combine) else None
             if isinstance(action, Recv) and message is not None:
                 buffer = rank.buffers.setdefault(action.buffer, {})
-                for block, value in _pairs(message):
+                for block, value in message.pairs():
                     if (action.buffer, block) in landed:
                         self._fail(r, f"two receives of one round both land in block {block}")
                     landed.add((action.buffer, block))
@@ -293,10 +206,10 @@ class Execution:
         if self.watcher:
             self.watcher.finished(rank.end, r, self)
 
-    def _act(self, r: int, action: object, message: _Posted | None) -> None:
+    def _act(self, r: int, action: object, message: Posted | None) -> None:
         rank = self.ranks[r]
         if isinstance(action, Combine) and message is not None:
-            for block, value in _pairs(message):
+            for block, value in message.pairs():
                 self._reduce(r, action.buffer, block, value, action.side)
         elif isinstance(action, Reduce):
             for part in ranges(action.blocks):
@@ -342,14 +255,10 @@ class Execution:
         more = f"; and {len(lines) - 4} more ranks" if len(lines) > 4 else ""
         raise VerificationError("deadlock: " + "; ".join(lines[:4]) + more)
 
-    def _unmatched(self) -> Iterator[_Posted]:
+    def _unmatched(self) -> Iterator[Posted]:
         for table in (self._sends, self._receives):
             for queue in table.values():
                 yield from queue
-
-
-def _pairs(message: _Posted) -> Iterator[tuple[int, int]]:
-    return zip((b for part in message.names for b in part), message.values, strict=True)
 
 
 def _words(action: Message) -> str:

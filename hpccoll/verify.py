@@ -1,29 +1,15 @@
 """The proof of an algorithm: right data, operand order, equal bits and costs, without MPI."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import cycle, product
-from random import Random
 
+from hpccoll.choice import Choice
 from hpccoll.collectives import ALL, Collective
 from hpccoll.combinators import rotate
 from hpccoll.cost import evaluate
 from hpccoll.errors import VerificationError
-from hpccoll.placement import Placement, even
-from hpccoll.registry import Algorithm, Choice, Parameter, Value, plain
+from hpccoll.obligations import EVERY_ROOT_UP_TO
 from hpccoll.schedule import Round, Rounds, Send
-from hpccoll.shapes import factorizations
 from hpccoll.symbolic import Counts, Execution, Watcher
-
-VARIED_UP_TO = 16
-"""Parameters other than the defaults are proven up to this number of ranks."""
-EVERY_ROOT_UP_TO = 12
-"""Every root is executed up to this number of ranks; beyond, the rotation's proof stands for it."""
-
-PLACED = (
-    " Two levels: on one node, on equal and uneven ones, one rank on each, ranks in turn and by "
-    "chance; their costs with the default parts on equal nodes."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,133 +185,3 @@ def prove_rotation(size: int) -> None:
             peers = [a.peer for a in found.actions if isinstance(a, Send)]
             if peers != [(peer + root) % size for peer in range(size)]:
                 raise VerificationError(f"rotation to root {root} of {size} misplaces rank {real}")
-
-
-def variants(entry: Algorithm, size: int) -> list[Choice]:
-    """Return what to prove: the defaults, and for few ranks a spread of other parameters."""
-    few = size <= VARIED_UP_TO
-    if entry.placed:
-        return _placed(entry, size, few)
-    if not few:
-        return [Choice(entry)]
-    spreads = [
-        [(parameter.name, value) for value in (parameter.default, *_others(parameter, size))]
-        for parameter in entry.parameters.values()
-    ]
-    choices = [Choice(entry, dict(values)) for values in product(*spreads)]
-    return [choice for choice in choices if choice.supports(size)]
-
-
-def _others(parameter: Parameter, size: int) -> list[Value]:
-    """Return other values of a parameter than the default."""
-    default, least = parameter.default, parameter.minimum
-    others: Iterable[Value] = [least + step for step in (0, 1, 2, 6)]
-    if isinstance(default, tuple):
-        others = factorizations(size)
-    if isinstance(default, Choice):
-        entries = plain(default.algorithm.collective.name)
-        # The last variant of an algorithm is the one with the largest parameters.
-        others = [part for entry in entries for part in (Choice(entry), variants(entry, 1)[-1])]
-    return [value for value in others if value != default]
-
-
-def _placed(entry: Algorithm, size: int, few: bool) -> list[Choice]:
-    """Return the defaults on all placements, and for few ranks other parts on one of them each.
-
-    There are many: each has its turn on every fourth number of ranks.
-    """
-    nodes = placements(size)
-    found = [Choice(entry, nodes=placement) for placement in nodes]
-    others = [{p.name: value} for p in entry.parameters.values() for value in _others(p, size)]
-    turn = others[size % 4 :: 4] if few else ()
-    found += map(Choice, cycle([entry]), turn, cycle(reversed(nodes)))
-    return [choice for choice in found if choice.supports(size)]
-
-
-def placements(size: int) -> list[Placement]:
-    """Return a spread of placements: equal nodes, uneven ones, ranks in turn, and by chance."""
-    equal = [n for n in range(1, size + 1) if size % n == 0]
-    if size > VARIED_UP_TO:
-        equal = [min(equal, key=lambda n: abs(n - size / n))]
-    chance = Random(size)
-    labels = [chance.randrange(1 + size // 3) for _ in range(size)]
-    found = [even(size, n) for n in (*equal, min(3, size))]
-    found += [Placement(r % max(1, size // 3) for r in range(size)), Placement(labels)]
-    return list(dict.fromkeys(found))
-
-
-def obligations(entry: Algorithm, sizes: Iterable[int]) -> Iterator[tuple[Choice, int, int]]:
-    """Yield every (choice, size, root) that a proof of `entry` for `sizes` consists of."""
-    for size in sizes:
-        if not entry.supports(size):
-            continue
-        roots = size if entry.collective.rooted and size <= EVERY_ROOT_UP_TO else 1
-        for choice in variants(entry, size):
-            for root in range(roots):
-                yield choice, size, root
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What was proven of one algorithm over all its obligations, or the counterexamples."""
-
-    algorithm: Algorithm
-    proofs: int
-    messages: int
-    sizes: tuple[int, ...]
-    excluded: tuple[int, ...]
-    failures: tuple[str, ...]
-
-    def line(self) -> str:
-        """Return what was proven, or the first counterexample, in words."""
-        entry = self.algorithm
-        name = f"{entry.collective.name:<15} {entry.name:<28}"
-        if self.failures:
-            more = f" ({len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
-            return f"{name} WRONG  {self.failures[0]}{more}"
-        claims = ["data", "no deadlock", "costs"]
-        if entry.collective.reduces and not entry.commutative:
-            claims.append("operand order")
-        if entry.collective.name == "allreduce" and entry.same_bits:
-            claims.append("same bits")
-        without = f"; {len(self.excluded)} numbers of ranks excluded" if self.excluded else ""
-        return (
-            f"{name} proven {self.proofs:>4} cases, {self.messages:>7} messages: "
-            f"{', '.join(claims)}{without}"
-        )
-
-
-def prove_all(entries: Iterable[Algorithm], sizes: Iterable[int]) -> Iterator[Report]:
-    """Prove every obligation of the algorithms; failures are reported, not raised."""
-    sizes = tuple(sizes)
-    for entry in entries:
-        proofs = messages = 0
-        failures = []
-        for choice, size, root in obligations(entry, sizes):
-            try:
-                proof = prove(choice, size, root)
-            except VerificationError as error:
-                failures.append(str(error))
-            else:
-                proofs += 1
-                messages += proof.counts.total
-        supported = tuple(size for size in sizes if entry.supports(size))
-        excluded = tuple(size for size in sizes if not entry.supports(size))
-        yield Report(entry, proofs, messages, supported, excluded, tuple(failures))
-
-
-def conclusion(reports: Iterable[Report], sizes: range) -> str:
-    """Return a sentence on everything that was proven, and how far each part reaches."""
-    reports = tuple(reports)
-    wrong = sum(bool(report.failures) for report in reports)
-    cases = sum(report.proofs for report in reports)
-    if wrong:
-        return f"\n{wrong} of {len(reports)} algorithms are wrong; {cases} cases were proven."
-    return (
-        f"\nAll {len(reports)} algorithms are right on {sizes[0]} to {sizes[-1]} ranks ({cases} "
-        "cases). "
-        f"Other parameters than the defaults: up to {VARIED_UP_TO} ranks. Every root: up to "
-        f"{EVERY_ROOT_UP_TO} ranks; beyond, root 0 and the proof that rotation only renames ranks."
-        + PLACED
-        * any(report.algorithm.placed for report in reports)
-    )

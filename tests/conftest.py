@@ -9,6 +9,7 @@ import pytest
 
 from hpccoll import registry
 from hpccoll.bind import bind
+from hpccoll.choice import Choice
 from hpccoll.engines import loopback
 from hpccoll.layout import Message
 from hpccoll.plan import check_in_flight
@@ -33,7 +34,7 @@ def enter():
         registry.algorithm(of, rounds=rounds, sent=sent, **declared)(generate)
         name = declared.get("name") or generate.__name__.replace("_", "-")
         entered.append((of, name))
-        return registry.Choice(registry.find(of, name))
+        return Choice(registry.find(of, name))
 
     yield enter
     for of, name in entered:

@@ -1,5 +1,6 @@
 """Binding: the data of every plan, where blocks live, and what must not be copied or touched."""
 
+import sys
 from collections import Counter
 
 import definitions
@@ -7,13 +8,15 @@ import numpy as np
 import pytest
 
 from hpccoll import bind as binding
-from hpccoll import scratch, segmentation, verify
+from hpccoll import messages, scratch, segmentation, verify
 from hpccoll.bind import bind
+from hpccoll.choice import Choice
 from hpccoll.cost import evaluate
 from hpccoll.engines import loopback
 from hpccoll.layout import INPUT, SCRATCH, Message
+from hpccoll.obligations import variants
 from hpccoll.plan import Copy, PostRecv, PostSend, Reduce, Wait, check_in_flight, reads, writes
-from hpccoll.registry import Choice, find
+from hpccoll.registry import find
 from hpccoll.schedule import DATA, LEFT, RIGHT, Combine, Recv, Round, Send, ranges, span
 from hpccoll.schedule import Copy as CopyBlocks
 from hpccoll.schedule import Reduce as ReduceBlocks
@@ -40,7 +43,7 @@ def counts(size):
 @pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
 def test_plans_give_the_defined_result(entry, in_place, call):
     for size in filter(entry.supports, SIZES):
-        for choice in verify.variants(entry, size):
+        for choice in variants(entry, size):
             varied = choice.label != entry.name
             for root in roots(entry, size)[-1:] if varied else roots(entry, size):
                 for asked in [3 * size + 1] if varied else counts(size):
@@ -242,7 +245,7 @@ def test_messages_that_wrap_around_are_packed_when_small_and_split_when_large(of
 @pytest.mark.parametrize(("excess", "lengths"), [(0, [1, 2]), (1, [1, 1, 1])])
 def test_pack_limit_is_in_bytes_of_a_range_on_average(excess, lengths):
     # The last message of rank 3 is of blocks 3 and 0, which don't lie side by side.
-    itemsize = binding.PACK_BYTES + excess
+    itemsize = messages.PACK_BYTES + excess
     plan = bind(only("bruck", "allgather"), 3, 4, Message(4, itemsize))
     sent = [m.region.count for m in plan.instructions if isinstance(m, PostSend)]
     assert sent == lengths
@@ -251,11 +254,11 @@ def test_pack_limit_is_in_bytes_of_a_range_on_average(excess, lengths):
 @pytest.mark.parametrize("size", [8, 64])
 def test_blocks_of_a_bruck_alltoall_are_packed_while_they_are_short(size):
     entry = find("alltoall", "bruck")
-    for count, itemsize in ((size, binding.PACK_BYTES), (size, binding.PACK_BYTES + 1)):
+    for count, itemsize in ((size, messages.PACK_BYTES), (size, messages.PACK_BYTES + 1)):
         plan = bind(Choice(entry), 1, size, Message(count, itemsize))
         sends = sum(isinstance(step, PostSend) for step in plan.instructions)
         rounds = evaluate(entry.rounds, size)
-        assert sends == (rounds if itemsize == binding.PACK_BYTES else rounds * size // 2)
+        assert sends == (rounds if itemsize == messages.PACK_BYTES else rounds * size // 2)
 
 
 @pytest.mark.parametrize("name", ["linear", "doubling-123", "recursive-doubling", "shift-scan"])
@@ -495,7 +498,7 @@ def test_random_schedules_give_what_the_definition_of_a_round_gives(enter, of, s
     rng = np.random.default_rng(seed)
     size = int(rng.integers(2, 5))
     schedules = random_schedule(rng, size, size, int(rng.integers(1, 6)))
-    monkeypatch.setattr(binding, "PACK_BYTES", int(rng.choice([0, 20, 4096])))
+    monkeypatch.setattr(messages, "PACK_BYTES", int(rng.choice([0, 20, 4096])))
 
     def made_at_random(rank, size):
         yield from schedules[rank]
@@ -560,7 +563,7 @@ def test_random_schedules_give_the_same_in_pieces(enter, of, seed, monkeypatch):
     rng = np.random.default_rng(1000 + seed)
     size = int(rng.integers(2, 5))
     schedules = random_schedule(rng, size, size, int(rng.integers(1, 6)))
-    monkeypatch.setattr(binding, "PACK_BYTES", int(rng.choice([0, 20, 4096])))
+    monkeypatch.setattr(messages, "PACK_BYTES", int(rng.choice([0, 20, 4096])))
 
     def made_at_random(rank, size):
         yield from schedules[rank]
@@ -736,3 +739,42 @@ def test_plan_is_bound_for_the_algorithms_size_only():
 
     with pytest.raises(UnsupportedError):
         bind(Choice(find("allgather", "recursive-doubling")), 0, 6, Message(6, 8))
+
+
+# How long it takes
+
+
+def lines_run(work):
+    """Return how many lines of Python run, loops counted as often as they turn."""
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [("allreduce", "one-shot"), ("allreduce", "two-shot"), ("alltoall", "linear")],
+)
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("itemsize", [1, 1024])
+def test_binding_takes_a_time_that_grows_with_the_messages_of_a_round(of, name, in_place, itemsize):
+    choice = Choice(find(of, name))
+
+    def bound(size):
+        return bind(choice, 1, size, Message(100 * size, itemsize, in_place=in_place))
+
+    few, many = (len(bound(size).instructions) for size in (20, 80))
+    ran = [lines_run(lambda size=size: bound(size)) for size in (20, 80)]
+    # As many times the work as there are times the instructions, and a little for searching.
+    assert ran[1] / ran[0] < 1.5 * many / few

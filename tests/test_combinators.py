@@ -2,8 +2,9 @@
 
 import pytest
 
+from hpccoll.choice import Choice
 from hpccoll.combinators import fold, reverse
-from hpccoll.registry import Choice, find
+from hpccoll.registry import find
 from hpccoll.schedule import Combine, Copy, Recv, Round, Send
 from hpccoll.symbolic import Execution
 

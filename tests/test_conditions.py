@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from hpccoll import conditions as module
+from hpccoll.choice import Choice
 from hpccoll.conditions import Conditions
+from hpccoll.cost import ASSUMED
 from hpccoll.placement import Placement
-from hpccoll.registry import Choice, find
+from hpccoll.registry import find
 from hpccoll.segmentation import Pieces
 
 
@@ -132,10 +134,17 @@ def test_nodes_that_were_asked_for_are_not_taken_for_the_machines():
 
 
 def test_pieces_are_said_and_recorded():
-    pieces = Pieces(((512, 256), (1024, None), (4096, 1920), (8192, 1920)), frozenset({0, 1}))
+    pieces = Pieces(((512, 256), (1024, None), (4096, 1920), (8192, 1920)), Placement([0, 0]))
     assert conditions(pieces=pieces).notes()[-2:] == [
         "pieces within a node, messages go as was found fastest: 256 B to 512 B in pieces of 256 B",
         "       1920 B to 8 KiB in pieces of 1920 B",
     ]
     assert conditions(pieces=pieces).record()["pieces"] == pieces.record()
     assert conditions().record()["pieces"] is None
+
+
+def test_what_the_model_was_told_is_said_and_recorded():
+    told = str(ASSUMED)
+    assert conditions(model=told).notes()[-1] == f"model  {told}"
+    assert conditions(model=told).record()["model"] == told
+    assert conditions().record()["model"] is None

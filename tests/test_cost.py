@@ -6,7 +6,7 @@ from math import ceil, floor, log
 
 import pytest
 
-from hpccoll.cost import ALPHA, BETA, CANDIDATES, LETTERS, MODEL, OVERHEAD, evaluate, fastest
+from hpccoll.cost import ASSUMED, CANDIDATES, LETTERS, Machine, evaluate, fastest
 from hpccoll.shapes import ceil_log, circulant_skips, power_of_two_below, subtree
 
 
@@ -93,10 +93,25 @@ def test_power_of_two_below_is_the_largest_one(size):
 
 
 def test_the_assumed_machine_is_what_it_is_said_to_be():
-    said = f"alpha = {ALPHA * 10**6} us a step, o = {float(OVERHEAD * 10**6)} us a further message "
-    said += f"of a step, beta = {float(BETA * 10**9)} ns a byte"
-    assert said == MODEL
-    assert [evaluate(name, 2) for name in ("alpha", "o", "beta")] == [ALPHA, OVERHEAD, BETA]
+    said = "alpha = 2 us a step, o = 0.5 us a further message of a step, beta = 0.1 ns a byte"
+    assert str(ASSUMED) == said
+    expected = [ASSUMED.alpha, ASSUMED.overhead, ASSUMED.beta]
+    assert [evaluate(name, 2) for name in ("alpha", "o", "beta")] == expected
+
+
+def test_a_measured_machine_takes_the_assumed_ones_place():
+    machine = Machine(Fraction(3), Fraction(5), Fraction(7))
+    assert [evaluate(name, 2, machine=machine) for name in ("alpha", "o", "beta")] == [3, 5, 7]
+
+
+def test_slower_links_want_more_segments():
+    slow = Machine(ASSUMED.alpha, ASSUMED.overhead, 100 * ASSUMED.beta)
+    chosen = [
+        fastest(CHAIN, 4, 1 << 20, ["segments"], {}, machine)["segments"]
+        for machine in (ASSUMED, slow)
+    ]
+    # Ten times as many, to the nearest candidates.
+    assert chosen[1] in (8 * chosen[0], 16 * chosen[0])
 
 
 CHAIN = "(p-2+S)*(alpha + n*beta/S)"
@@ -106,7 +121,7 @@ CHAIN = "(p-2+S)*(alpha + n*beta/S)"
 @pytest.mark.parametrize("n", [0, 8, 1 << 14, 1 << 24, 1 << 30])
 def test_segments_of_a_chain_are_those_nearest_to_the_known_optimum(p, n):
     (segments,) = fastest(CHAIN, p, n, ["segments"], {}).values()
-    optimum = ((p - 2) * n * float(BETA / ALPHA)) ** 0.5
+    optimum = ((p - 2) * n * float(ASSUMED.beta / ASSUMED.alpha)) ** 0.5
     largest = CANDIDATES["segments"][-1]
     assert segments in CANDIDATES["segments"]
     assert min(optimum, largest) / 2 <= segments <= max(1, 2 * optimum)

@@ -2,10 +2,10 @@ import re
 
 import pytest
 
+from hpccoll.choice import Choice
 from hpccoll.draw import text
 from hpccoll.errors import UnsupportedError
 from hpccoll.placement import place
-from hpccoll.registry import Choice
 from hpccoll.regular import regular
 from hpccoll.spelling import choose
 from hpccoll.trace import watch

@@ -5,10 +5,10 @@ from collections import defaultdict, deque
 
 import pytest
 
+from hpccoll.choice import Choice
 from hpccoll.errors import UnsupportedError
 from hpccoll.export import goal
 from hpccoll.layout import Message
-from hpccoll.registry import Choice
 from hpccoll.spelling import choose
 from hpccoll.verify import prove
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from hpccoll.choice import Choice
 from hpccoll.export import json as exported
-from hpccoll.registry import Choice
 from hpccoll.schedule import Combine, Copy, Recv, Reduce, Round, Send, clocked, ranges
 from hpccoll.spelling import choose
 from hpccoll.symbolic import Execution

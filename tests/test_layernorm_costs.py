@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from hpccoll.bind import bind
+from hpccoll.conversions import bind_partial
 from hpccoll.layernorm import costs
-from hpccoll.layernorm.communication import Bound, in_elements, traffic
+from hpccoll.layernorm.communication import Bound, in_elements
+from hpccoll.layernorm.traffic import traffic
 from hpccoll.layout import Message
 from hpccoll.plan import check_in_flight
 from hpccoll.spelling import choose
@@ -13,14 +15,16 @@ from hpccoll.spelling import choose
 SIZES = (1, 2, 3, 4, 5, 7, 8)
 
 
-def bound(of, name, message):
+def bound(of, name, message, itemsize=None):
     (choice,) = choose(of, name)
-    return Bound(of, choice, message, None, None, 0)
+    return Bound(of, choice, message, itemsize or message.itemsize, None, None, 0)
 
 
-def traffics(of, name, message, size):
+def traffics(of, name, message, size, itemsize=None):
     (choice,) = choose(of, name)
-    return [traffic(bind(choice, rank, size, message), message.itemsize) for rank in range(size)]
+    make = bind_partial if itemsize else bind
+    plans = [make(choice, rank, size, message) for rank in range(size)]
+    return [traffic(plan, itemsize or message.itemsize, message.itemsize) for plan in plans]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -72,24 +76,86 @@ def test_where_all_ranks_do_the_same_every_rank_moves_what_the_formula_says(of, 
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("widens", [False, True])
-def test_the_formula_of_a_root_is_what_its_trees_count(size, widens):
-    up, down = Message(60, 4 if widens else 2), Message(60, 2)
-    parts = [bound("reduce", "binomial", up), bound("bcast", "binomial", down)]
-    found = costs.formula("reduce-layernorm-bcast", parts, size)
+def test_the_formula_of_a_root_is_what_its_trees_count(size):
+    message = Message(60, 4)
+    found = costs.formula("reduce-layernorm-bcast", binomials(message), size)
     moved = [
-        one + other
-        for one, other in zip(
-            traffics("reduce", "binomial", up, size),
-            traffics("bcast", "binomial", down, size),
+        up + down
+        for up, down in zip(
+            traffics("reduce", "binomial", message, size),
+            traffics("bcast", "binomial", message, size),
             strict=True,
         )
     ]
-    assert found.sent in (None, max(one.sent for one in moved))
-    assert (found.sent is None) == widens
+    assert found.exact
+    assert found.sent == max(one.sent for one in moved)
     assert found.received == max(one.received for one in moved)
     assert found.total == sum(one.sent for one in moved)
-    assert costs.counted(parts, size) == costs.Path(int(found.rounds), int(found.path))
+    assert costs.counted(binomials(message), size) == costs.Path(int(found.rounds), int(found.path))
+
+
+def binomials(message, itemsize=None):
+    return [
+        bound("reduce", "binomial", message, itemsize),
+        bound("bcast", "binomial", Message(60, itemsize or message.itemsize)),
+    ]
+
+
+# Partial results that are wider
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        ("allreduce", "ring"),
+        ("allreduce", "recursive-doubling"),
+        ("allreduce", "one-shot"),
+        ("allreduce", "chain:segments=3"),
+        ("reduce-scatter", "direct"),
+        ("reduce", "binomial"),
+        ("reduce", "rabenseifner"),
+    ],
+)
+@pytest.mark.parametrize("count", [24, 1 << 12, 7])
+def test_a_path_of_wider_partial_results_lies_between_those_of_either_type(of, name, size, count):
+    message = Message(count * size, 4)
+    part, moved = bound(of, name, message, 2), traffics(of, name, message, size, 2)
+    counted = costs.path(part, size)
+    narrow, wide = (costs.path(bound(of, name, Message(count * size, b)), size) for b in (2, 4))
+    assert counted.rounds == wide.rounds
+    assert narrow.bytes <= counted.bytes <= wide.bytes
+    assert counted.bytes >= max(max(one.sent, one.received) for one in moved)
+    assert sum(one.sent for one in moved) == sum(one.received for one in moved)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("of", "name"), [("allreduce", "one-shot"), ("reduce-scatter", "direct"), ("allreduce", "ring")]
+)
+def test_formulas_are_exact_where_no_partial_result_is_sent(of, name, size):
+    message = Message(12 * size, 4)
+    part = bound(of, name, message, 2)
+    order = "allreduce-layernorm" if of == "allreduce" else "sequence-parallel"
+    found = costs.formula(order, [part], size)
+    sent = [one.sent for one in traffics(of, name, message, size, 2)]
+    assert found.exact == (name != "ring" or size <= 2)
+    assert (found.sent == max(sent)) == found.exact
+    assert found.sent >= max(sent)
+    assert found.path >= costs.path(part, size).bytes
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_where_a_tree_sends_partial_results_its_formula_is_a_bound(size):
+    parts = binomials(Message(60, 4), 2)
+    found = costs.formula("reduce-layernorm-bcast", parts, size)
+    up = traffics("reduce", "binomial", Message(60, 4), size, 2)
+    down = traffics("bcast", "binomial", Message(60, 2), size)
+    total = sum(one.sent for one in (*up, *down))
+    assert found.exact == (size <= 3)  # else an inner rank sends the sum of several
+    assert (total == found.total) == found.exact
+    assert total <= found.total
+    assert costs.counted(parts, size).bytes <= found.path
 
 
 def test_unequal_shares_have_no_formula():
@@ -102,7 +168,7 @@ def test_unequal_shares_have_no_formula():
 
 
 def test_the_librarys_messages_are_not_counted():
-    part = Bound("allreduce", None, Message(8, 4), None, None, 0)
+    part = Bound("allreduce", None, Message(8, 4), 4, None, None, 0)
     assert costs.counted([part], 4) is None
     assert costs.formula("allreduce-layernorm", [part], 4).sent is None
 
@@ -129,8 +195,18 @@ def test_a_plan_of_rows_is_one_of_their_elements(rank):
     in_rows = bind(choice, rank, 4, Message(7, 20))
     plan = in_elements(in_rows, 5)
     check_in_flight(plan)
-    assert traffic(plan, 4) == traffic(in_rows, 20)
+    assert traffic(plan, 4, 4) == traffic(in_rows, 20, 20)
     assert (plan.layout.input, plan.layout.output) == (35, 35)
     offsets = [s.region.offset for s in plan.instructions if hasattr(s, "region")]
     assert offsets
     assert not np.any(np.array(offsets) % 5)
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_so_is_one_with_conversions(rank):
+    (choice,) = choose("allreduce", "chain:segments=3")
+    in_rows = bind_partial(choice, rank, 4, Message(7, 20))
+    plan = in_elements(in_rows, 5)
+    check_in_flight(plan)
+    assert traffic(plan, 2, 4) == traffic(in_rows, 10, 20)
+    assert plan.landing == 5 * in_rows.landing

@@ -15,13 +15,14 @@ LAYERS = """
 __main__
 cli
 layernorm
-layernorm
-session selftest merge_table
+session selftest merge_table numerics
 table merge kernels
-findings advice results
-columns
+findings advice results top
+columns parsing
 measure conditions
-pieces
+turns measurement
+machine pieces
+trial
 candidates
 selection
 sampling
@@ -32,24 +33,34 @@ check world
 arrival canary clock launch progress stats straggler
 patterns
 datatypes irregular
+reproducible
 pages
 export
 units
+conversions
 bind
-places instructions scratch
+landings
+local_work messages
+places instructions scratch contents
 plan
-regions
-layout segmentation
+overlaps regions
+layout
 draw
 regular
-trace
-verify listing plugins
-symbolic
+trace summation
+proofs listing plugins
+verify
+obligations symbolic
+symbolic_rank terms
 algorithms
 library_choice
 spelling
 registry
+choice
+parameter
 combinators collectives cost
+processes
+segmentation
 placement
 schedule partition shapes
 errors

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpccoll import request
+from hpccoll import parsing
 from hpccoll.errors import UsageError
 from hpccoll.library_choice import LibraryChoice, library_choices
 from hpccoll.registry import catalogue
@@ -28,7 +28,7 @@ OPTIONS = {
 
 def build(algorithm, **given):
     """Return the request of an ``--algorithm``."""
-    return request.build("allreduce", algorithm=algorithm, **OPTIONS | given)
+    return parsing.build("allreduce", algorithm=algorithm, **OPTIONS | given)
 
 
 def test_a_range_of_a_parameter_makes_several_choices():

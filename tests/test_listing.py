@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+from hpccoll.choice import Choice
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.cost import LETTERS
 from hpccoll.listing import LEGEND, index, markdown, text
-from hpccoll.registry import Choice, catalogue, format_value
+from hpccoll.parameter import format_value
+from hpccoll.registry import catalogue
 from hpccoll.spelling import choose
 
 ROOT = Path(__file__).parent.parent

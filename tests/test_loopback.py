@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from conftest import run_in_loopback
 
+from hpccoll import datatypes
 from hpccoll.bind import bind
+from hpccoll.choice import Choice
 from hpccoll.engines import loopback
 from hpccoll.errors import HangError
 from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region
 from hpccoll.plan import Copy, PostRecv, PostSend, Wait
-from hpccoll.registry import Choice, find
+from hpccoll.registry import find
 
 MANY = (9, 12, 16, 17, 33, 64)
 """Numbers of ranks beyond those of the binder's own tests."""
@@ -161,7 +163,10 @@ def test_a_wait_for_two_messages_lets_each_go_on():
     assert (first.tolist(), second.tolist()) == (INPUTS[1].tolist(), INPUTS[0].tolist())
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float32, np.complex128])
+@pytest.mark.parametrize(
+    "dtype",
+    [np.int8, np.uint16, np.int64, np.float32, np.complex128, datatypes.dtype("bfloat16")],
+)
 def test_what_nobody_writes_is_poison_in_every_type(dtype):
     (found,) = loopback.run(table(()), [np.zeros(4, dtype)])
     assert found.dtype == dtype

@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from hpccoll.choice import Choice
 from hpccoll.errors import UnsupportedError
 from hpccoll.export import msccl
-from hpccoll.registry import Choice
 from hpccoll.spelling import choose
 
 SENDS, RECEIVES = {"s"}, {"r", "rrc"}

@@ -9,10 +9,11 @@ import pytest
 
 from hpccoll import verify
 from hpccoll.bind import bind
+from hpccoll.choice import Choice
 from hpccoll.errors import PlanError, VerificationError
 from hpccoll.layout import INPUT, OUTPUT, SCRATCH, Message, Region
 from hpccoll.plan import Copy, PostRecv, PostSend, Reduce, Wait, check_in_flight, reads, writes
-from hpccoll.registry import Choice, find
+from hpccoll.registry import find
 from hpccoll.schedule import LEFT, RIGHT, Combine, Recv, Round, Send, ranges
 
 SIZES = (4, 5)

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 import hpccoll
+from hpccoll.choice import Choice
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.listing import costs
 from hpccoll.pages import PICTURED, pages
-from hpccoll.registry import Choice, catalogue
+from hpccoll.registry import catalogue
 from hpccoll.shapes import Requirement
 
 DOCS = Path(hpccoll.__file__).parent.parent / "docs"

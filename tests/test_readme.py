@@ -10,7 +10,8 @@ from hpccoll import listing, registry, spelling
 from hpccoll.bind import bind
 from hpccoll.engines import loopback
 from hpccoll.layout import Message
-from hpccoll.verify import obligations, prove
+from hpccoll.obligations import obligations
+from hpccoll.verify import prove
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

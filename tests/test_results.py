@@ -16,9 +16,9 @@ from hpccoll.cost import evaluate
 from hpccoll.errors import UsageError
 from hpccoll.launch import Launch
 from hpccoll.layout import Message
-from hpccoll.measure import Measurement
+from hpccoll.measurement import Measurement
+from hpccoll.parsing import build
 from hpccoll.placement import Placement
-from hpccoll.request import build
 from hpccoll.results import CSV_COLUMNS, Writer
 from hpccoll.spelling import choose
 from hpccoll.stats import compare, summarize
@@ -90,6 +90,7 @@ def measurement(samples=(2e-6, 1e-6, 3e-6), mismatches=(), said=None, **paramete
         function="MPI_Isend, MPI_Irecv",
         bytes=64,
         message=Message(count=16, itemsize=4),
+        operator="sum",
         latency=summarize(samples),
         samples=tuple(samples),
         first=5e-6,

@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from hpccoll.choice import Choice
 from hpccoll.errors import UnsupportedError
 from hpccoll.export import arrows, columns, strips, svg
 from hpccoll.export.canvas import lines, width
 from hpccoll.listing import costs
-from hpccoll.registry import Choice
 from hpccoll.spelling import choose
 from hpccoll.trace import watch
 from hpccoll.verify import prove

@@ -6,11 +6,12 @@ from random import Random
 import pytest
 
 from hpccoll import verify
+from hpccoll.choice import Choice
 from hpccoll.combinators import FINER, among, refined
 from hpccoll.cost import evaluate
 from hpccoll.errors import UnsupportedError, UsageError, VerificationError
 from hpccoll.placement import Placement, even, place
-from hpccoll.registry import Choice, catalogue, find, plain
+from hpccoll.registry import catalogue, find, plain
 from hpccoll.schedule import Send
 from hpccoll.spelling import choose
 

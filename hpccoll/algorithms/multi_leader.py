@@ -17,9 +17,10 @@ from hpccoll.algorithms.two_level import (
     per_rank,
     together,
 )
+from hpccoll.choice import Choice
 from hpccoll.combinators import Names, Schedule, among, refined, reverse, sparing
 from hpccoll.placement import Placement
-from hpccoll.registry import Choice, algorithm
+from hpccoll.registry import algorithm
 from hpccoll.schedule import Recv, Round, Rounds, Send
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from itertools import chain
 
 from hpccoll.algorithms import allgather, allreduce, bcast, gather, reduce, reduce_scatter, scatter
+from hpccoll.choice import Choice
 from hpccoll.combinators import Names, among, refined
 from hpccoll.placement import Placement
-from hpccoll.registry import Choice, algorithm, choice_of
+from hpccoll.registry import algorithm, choice_of
 from hpccoll.schedule import Rounds
 
 ALLGATHER = choice_of(allgather.circulant)

@@ -89,12 +89,12 @@ def command(
 
 
 def _message(length: str | None, dtype: str | None, root: int) -> "Message":
-    from hpccoll import datatypes, request
+    from hpccoll import datatypes, parsing
     from hpccoll.layout import Message
     from hpccoll.units import parse_size
 
     element = datatypes.dtype(dtype or "float32")
-    (size,) = request.sizes(str(parse_size(length or "1MiB")), None, None, None, element)
+    (size,) = parsing.sizes(str(parse_size(length or "1MiB")), None, None, None, element)
     return Message(size // element.itemsize, element.itemsize, root)
 
 

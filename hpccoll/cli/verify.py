@@ -1,5 +1,6 @@
 """`hpccoll verify`."""
 
+import os
 import re
 
 import click
@@ -14,7 +15,24 @@ from hpccoll.cli import options
     "-p", "--ranks", default="1:64", show_default=True, help="A number of ranks or a range."
 )
 @click.option("-a", "--algorithm", default="all", show_default=True, help="NAME[,NAME...] or all.")
-def command(collective: str | None, ranks: str, algorithm: str) -> None:
+@click.option(
+    "--beyond",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Also prove each on N numbers of ranks beyond, up to 1024.  [default: 2 for a range]",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of drawing.")
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: one per core]"
+)
+def command(
+    collective: str | None,
+    ranks: str,
+    algorithm: str,
+    beyond: int | None,
+    seed: int,
+    jobs: int | None,
+) -> None:
     """Prove the algorithms for every number of ranks, without MPI.
 
     All ranks are executed on names instead of numbers, with synchronous sends. What is proven:
@@ -22,10 +40,14 @@ def command(collective: str | None, ranks: str, algorithm: str) -> None:
     of operands and equal bits on every rank, where claimed; and that steps, messages, bytes and
     reductions equal the printed formulas. Algorithms that ask for nodes are proven on a spread of
     placements. A wrong algorithm gives rank, round and block, and exit code 1.
+
+    Of a range, each algorithm is also proven on some numbers of ranks beyond, drawn by chance;
+    those on which the proof would take too long are left out and counted.
     """
+    from hpccoll.proofs import conclusion, prove_all
     from hpccoll.registry import catalogue
     from hpccoll.spelling import named
-    from hpccoll.verify import conclusion, prove_all, prove_rotation
+    from hpccoll.verify import prove_rotation
 
     sizes = _sizes(ranks)
     entries = catalogue(collective)
@@ -33,14 +55,16 @@ def command(collective: str | None, ranks: str, algorithm: str) -> None:
         entries = tuple(
             choice.algorithm for name in algorithm.split(",") for choice in named(name, collective)
         )
+    draws = 2 * (len(sizes) > 1) if beyond is None else beyond
+    jobs = jobs or len(os.sched_getaffinity(0))
     reports = []
-    for report in prove_all(entries, sizes):
+    for report in prove_all(entries, sizes, draws, seed, jobs):
         click.echo(report.line())
         reports.append(report)
     for size in sizes:
         prove_rotation(size)
-    click.echo(conclusion(reports, sizes))
-    if any(report.failures for report in reports):
+    click.echo(conclusion(reports, sizes, draws, seed))
+    if any(report.findings.failures for report in reports):
         raise SystemExit(1)
 
 

@@ -3,9 +3,9 @@
 from importlib import import_module
 from pathlib import Path
 
+from hpccoll.choice import Choice
 from hpccoll.errors import UsageError
 from hpccoll.layout import Message
-from hpccoll.registry import Choice
 
 SUFFIXES = {"text": ".txt", "svg": ".svg", "json": ".json", "goal": ".goal", "msccl-xml": ".xml"}
 """Every format and the suffix of its files."""

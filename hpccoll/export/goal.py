@@ -9,9 +9,9 @@ simulator's own reader, https://github.com/spcl/LogGOPSim.
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 
+from hpccoll.choice import Choice
 from hpccoll.errors import UnsupportedError
 from hpccoll.layout import Message, natural
-from hpccoll.registry import Choice
 from hpccoll.schedule import Action, Combine, Copy, Recv, Reduce, Round, Send, ranges
 from hpccoll.units import format_size
 from hpccoll.verify import execute

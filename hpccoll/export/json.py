@@ -29,7 +29,8 @@ Buffer 0 is the collective's data. What the actions mean is said in `hpccoll.sch
 import json
 from collections.abc import Iterator
 
-from hpccoll.registry import Choice, format_value
+from hpccoll.choice import Choice
+from hpccoll.parameter import format_value
 from hpccoll.schedule import (
     Action,
     Blocks,

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
-from hpccoll.bind import PACK_BYTES, bind
+from hpccoll.bind import bind
+from hpccoll.choice import Choice
 from hpccoll.errors import UnsupportedError
 from hpccoll.export.dataflow import (
     COPY,
@@ -28,8 +29,8 @@ from hpccoll.export.dataflow import (
     operations,
 )
 from hpccoll.layout import Message, Region
+from hpccoll.messages import PACK_BYTES
 from hpccoll.plan import Plan
-from hpccoll.registry import Choice
 from hpccoll.segmentation import Segmentation
 from hpccoll.verify import execute
 

@@ -8,11 +8,11 @@ is legible without colour.
 from collections.abc import Iterator, Sequence
 from math import ceil, sqrt
 
+from hpccoll.choice import Choice
 from hpccoll.export import arrows, strips
 from hpccoll.export.canvas import GREY, INK, Canvas, number, width
 from hpccoll.export.columns import Column, columns
 from hpccoll.export.words import heading, legend
-from hpccoll.registry import Choice
 from hpccoll.trace import Arrow, Trace, watch
 
 LABELLED_UP_TO = 16

@@ -11,7 +11,7 @@ from hpccoll.layernorm import costs
 from hpccoll.layernorm.backward import BACKWARD, COLUMNS, ROOT, Backward
 from hpccoll.layernorm.backward_judge import BackwardJudge, BackwardJudgement
 from hpccoll.layernorm.candidates import SMALLER, running_choices
-from hpccoll.layernorm.communication import Communication, Traffic
+from hpccoll.layernorm.communication import Communication
 from hpccoll.layernorm.inputs import Inputs
 from hpccoll.layernorm.judge import Judge
 from hpccoll.layernorm.metrics import digest
@@ -21,6 +21,7 @@ from hpccoll.layernorm.program import Buffers, Program
 from hpccoll.layernorm.rank import Rank
 from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.tolerance import Rounding
+from hpccoll.layernorm.traffic import Traffic
 from hpccoll.layernorm.workspace import Workspace
 from hpccoll.sampling import Loop
 from hpccoll.spelling import choose

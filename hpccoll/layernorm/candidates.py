@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from hpccoll.buffers import check_memory
+from hpccoll.choice import Choice
 from hpccoll.errors import UnsupportedError
 from hpccoll.layernorm import costs
 from hpccoll.layernorm.communication import Communication
@@ -12,7 +13,7 @@ from hpccoll.layernorm.rank import Rank
 from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.tolerance import Rounding
 from hpccoll.layernorm.workspace import Workspace
-from hpccoll.registry import LIBRARY, Choice
+from hpccoll.registry import LIBRARY
 from hpccoll.sampling import Loop
 from hpccoll.spelling import choose
 from hpccoll.world import World

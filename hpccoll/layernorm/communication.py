@@ -11,16 +11,20 @@ from typing import Any
 import numpy as np
 
 from hpccoll.bind import bind
+from hpccoll.buffers import working
+from hpccoll.choice import Choice
 from hpccoll.collectives import COLLECTIVES
+from hpccoll.conversions import bind_partial
 from hpccoll.datatypes import OPERATORS, Array, bits
 from hpccoll.engines.call import Call
 from hpccoll.engines.library import LibraryCall
 from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UnsupportedError
+from hpccoll.layernorm.traffic import Traffic, traffic
 from hpccoll.layernorm.workspace import Workspace
 from hpccoll.layout import Layout, Message, Region, layout
-from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale
-from hpccoll.registry import LIBRARY, Choice
+from hpccoll.plan import Convert, Copy, Plan, PostRecv, PostSend, Reduce, Scale
+from hpccoll.registry import LIBRARY
 from hpccoll.sampling import Loop
 from hpccoll.spelling import choose
 from hpccoll.world import World
@@ -31,24 +35,6 @@ Between = Callable[[Array, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """What one rank moves in a call, counted from its plan, in bytes and messages."""
-
-    sent: int = 0
-    received: int = 0
-    reduced: int = 0
-    messages: int = 0
-
-    def __add__(self, other: "Traffic") -> "Traffic":
-        return Traffic(
-            self.sent + other.sent,
-            self.received + other.received,
-            self.reduced + other.reduced,
-            self.messages + other.messages,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Bound:
     """A collective bound to buffers.
 
@@ -56,6 +42,10 @@ class Bound:
     ----------
     choice
         The algorithm, None for the library.
+    message
+        Its elements are partial results.
+    itemsize
+        Bytes of one of the caller's elements.
     traffic
         What it moves; None for the library, whose messages nobody sees.
     extra
@@ -65,6 +55,7 @@ class Bound:
     collective: str
     choice: Choice | None
     message: Message
+    itemsize: int
     call: Call
     traffic: Traffic | None
     extra: int
@@ -74,19 +65,10 @@ class Bound:
         """Return the algorithm as it is chosen, or that it is the library's."""
         return self.choice.label if self.choice else LIBRARY
 
-
-def traffic(plan: Plan, itemsize: int) -> Traffic:
-    """Count what a plan's instructions send, receive and reduce."""
-    sent = received = reduced = messages = 0
-    for step in plan.instructions:
-        if isinstance(step, PostSend):
-            sent += step.region.count
-            messages += 1
-        elif isinstance(step, PostRecv):
-            received += step.region.count
-        elif isinstance(step, Reduce):
-            reduced += step.into.count
-    return Traffic(sent * itemsize, received * itemsize, reduced * itemsize, messages)
+    @property
+    def widens(self) -> bool:
+        """Tell whether partial results are wider than the caller's elements."""
+        return self.message.itemsize != self.itemsize
 
 
 class Communication:
@@ -119,10 +101,11 @@ class Communication:
         """Tell whether hpccoll's algorithms run, and not the library's."""
         return self._choices is not None
 
-    def widens(self, collective: str, of: np.dtype[Any]) -> bool:
-        """Tell whether partial results are kept and sent in a wider type than the caller's."""
+    def partial(self, collective: str, of: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the type of partial results: the caller's, or one that is wider."""
         reduces = COLLECTIVES[collective].reduces
-        return reduces and self._accumulate == "float32" and of.itemsize == 2
+        widens = reduces and self._accumulate == "float32" and of.itemsize == 2
+        return np.dtype(np.float32) if widens else of
 
     def bind(
         self,
@@ -167,29 +150,22 @@ class Communication:
         chosen = (choice or (self._choices or {})[collective]).resolved(
             self.size, message.count * itemsize
         )
-        return self._own(collective, chosen, message, place, spaces)
+        return self._own(collective, chosen, message, spaces)
 
-    def _own(
-        self,
-        collective: str,
-        choice: Choice,
-        message: Message,
-        place: Layout,
-        spaces: list[Array],
-    ) -> Bound:
-        wide = np.dtype(np.float32)
-        if self.widens(collective, spaces[1].dtype):
-            message = replace(message, itemsize=wide.itemsize)
-            plan = bind(choice, self.rank, self.size, message)
-            counts = (place.input, place.output, plan.scratch)
-            buffers = [self.workspace.array(count, wide) for count in counts]
-            call = self.call(plan, buffers, spaces)
-            extra = sum(buffer.nbytes for buffer in buffers)
-        else:
-            plan = bind(choice, self.rank, self.size, message)
-            buffers = [*spaces, self.workspace.array(plan.scratch, spaces[1].dtype)]
-            call, extra = self.call(plan, buffers), buffers[2].nbytes
-        return Bound(collective, choice, message, call, traffic(plan, message.itemsize), extra)
+    def _own(self, collective: str, choice: Choice, message: Message, user: list[Array]) -> Bound:
+        partial = self.partial(collective, user[1].dtype)
+        wide = replace(message, itemsize=partial.itemsize)
+        plan = self._plan(choice, wide, wide != message)
+        spaces = self._working(plan, user, partial)
+        return Bound(
+            collective,
+            choice,
+            wide,
+            message.itemsize,
+            self._call(plan, spaces),
+            traffic(plan, message.itemsize, wide.itemsize),
+            _bytes(spaces) - _bytes(user),
+        )
 
     def fused(self, source: Array, target: Array, segments: int, between: Between) -> Bound:
         """Bind a reduction along a chain to rank 0, and the way of its segments back along it.
@@ -199,42 +175,54 @@ class Communication:
         segments
             Into how many segments of whole rows the vector is cut.
         between
-            What rank 0 does to the rows of a segment, in place, before it sends them on.
+            What rank 0 does to the rows of a segment of the target, in place, before it sends them
+            on.
         """
         tokens, hidden = source.shape
         (choice,) = choose("allreduce", f"chain:segments={segments}")
-        of = np.dtype(np.float32) if self.widens("allreduce", source.dtype) else source.dtype
-        message = Message(tokens, hidden * of.itemsize)
-        plan = in_elements(bind(choice, self.rank, self.size, message), hidden)
+        of, partial = source.dtype, self.partial("allreduce", source.dtype)
+        rows = Message(tokens, hidden * partial.itemsize)
+        plan = in_elements(self._plan(choice, rows, partial != of), hidden)
         user = [source.reshape(-1), target.reshape(-1)]
-        widens = of != source.dtype
-        wide = [self.workspace.array(space.size, of) for space in user] if widens else []
-        spaces = [*(wide or user), self.workspace.array(plan.scratch, of)]
+        spaces = self._working(plan, user, partial)
 
         def before(region: Region) -> None:
-            part = spaces[region.space][region.offset : region.offset + region.count]
+            # All that rank 0 sends are results, which are in the target, in the caller's type.
+            part = user[1][region.offset : region.offset + region.count]
             between(part.reshape(-1, hidden), region.offset // hidden)
 
-        call = self.call(plan, spaces, user if wide else None)
+        call = self._call(plan, spaces)
         if self.rank == 0:
             # Between two instructions: the extension runs a plan to its end without coming back.
-            call = PythonCall(
-                plan, spaces, SUM, self.world.comm, user if wide else None, before_send=before
-            )
-        extra = sum(space.nbytes for space in (*wide, spaces[2]))
-        return Bound("allreduce", choice, message, call, traffic(plan, of.itemsize), extra)
+            call = PythonCall(plan, spaces, SUM, self.world.comm, before_send=before)
+        return Bound(
+            "allreduce",
+            choice,
+            rows,
+            hidden * of.itemsize,
+            call,
+            traffic(plan, of.itemsize, partial.itemsize),
+            _bytes(spaces) - _bytes(user),
+        )
 
-    def call(self, plan: Plan, spaces: list[Array], user: list[Array] | None = None) -> Call:
+    def _plan(self, choice: Choice, message: Message, widens: bool) -> Plan:
+        return (bind_partial if widens else bind)(choice, self.rank, self.size, message)
+
+    def _working(self, plan: Plan, user: list[Array], partial: np.dtype[Any]) -> list[Array]:
+        room = (plan.scratch, plan.landing)
+        return working(user, plan.layout, *room, partial, self.workspace.array)
+
+    def _call(self, plan: Plan, spaces: list[Array]) -> Call:
         """Bind a plan to buffers by the engine of this run."""
         if self.loop.native:
-            return self.loop.native.plan(plan, spaces, SUM, user)
-        return PythonCall(plan, spaces, SUM, self.world.comm, user)
+            return self.loop.native.plan(plan, spaces, SUM)
+        return PythonCall(plan, spaces, SUM, self.world.comm)
 
     def _library(
         self, collective: str, message: Message, place: Layout, spaces: list[Array]
     ) -> Bound:
         of, dtype = COLLECTIVES[collective], spaces[1].dtype
-        if self.widens(collective, dtype):
+        if self.partial(collective, dtype) != dtype:
             raise UnsupportedError(f"{self.world.library} accumulates in the type itself")
         if not of.reduces:  # what is only moved needs no name for its type
             spaces = [bits(space) for space in spaces]
@@ -249,7 +237,11 @@ class Communication:
             call = self.loop.native.collective(*arguments, datatype)
         except AttributeError:  # no function for so large a count: mpi4py works round that
             call = LibraryCall(*arguments, self.world.comm, datatype)
-        return Bound(collective, None, message, call, None, 0)
+        return Bound(collective, None, message, message.itemsize, call, None, 0)
+
+
+def _bytes(spaces: Sequence[Array]) -> int:
+    return sum(space.nbytes for space in spaces)
 
 
 def in_elements(plan: Plan, row: int) -> Plan:
@@ -263,7 +255,7 @@ def in_elements(plan: Plan, row: int) -> Plan:
         regions = {name: getattr(step, name) for name in names if hasattr(step, name)}
         return replace(step, **{name: scaled(region) for name, region in regions.items()})
 
-    kinds = (PostSend, PostRecv, Reduce, Copy, Scale)
+    kinds = (PostSend, PostRecv, Reduce, Copy, Convert, Scale)
     steps = tuple(moved(s) if isinstance(s, kinds) else s for s in plan.instructions)
     place = plan.layout
     elements = replace(
@@ -273,4 +265,5 @@ def in_elements(plan: Plan, row: int) -> Plan:
         input=place.input * row,
         output=place.output * row,
     )
-    return replace(plan, instructions=steps, layout=elements, scratch=plan.scratch * row)
+    room = {"scratch": plan.scratch * row, "landing": plan.landing * row}
+    return replace(plan, instructions=steps, layout=elements, **room)

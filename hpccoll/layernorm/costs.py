@@ -6,16 +6,19 @@ the algorithms, and those of the orders: p ranks, T rows of H elements, n their 
 L = ceil(log2 p), S segments.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from hpccoll.choice import Choice
 from hpccoll.cost import evaluate
 from hpccoll.layernorm.communication import Bound
 from hpccoll.layernorm.orders import ORDERS
+from hpccoll.layernorm.traffic import Carried, carried
 from hpccoll.layout import natural
-from hpccoll.registry import Choice
+from hpccoll.partition import Partition
+from hpccoll.schedule import Ranges
 from hpccoll.trace import watch
 from hpccoll.verify import execute
 
@@ -53,6 +56,9 @@ class Formula:
         Bytes that all ranks send.
     path
         Bytes on the critical path.
+    exact
+        Else the bytes are bounds: those of messages that all carry partial results, which are wider
+        than the caller's elements that some of them carry.
     """
 
     rounds: Fraction | None
@@ -60,6 +66,7 @@ class Formula:
     received: Fraction | None
     total: Fraction | None
     path: Fraction | None
+    exact: bool = True
 
 
 def path(bound: Bound, size: int) -> Path:
@@ -67,27 +74,69 @@ def path(bound: Bound, size: int) -> Path:
     choice, message = bound.choice, bound.message
     assert choice is not None
     blocks = natural(choice.algorithm.collective, size, message).finer(choice.grid(size))
+    sent = carried(choice, size, message) if bound.widens else {}
     rounds = most = 0
     for arrows in watch(choice, size, states=False).arrows.values():
         moved: Counter[tuple[str, int]] = Counter()
         for arrow in arrows:
-            elements = sum(
-                blocks.border(part.stop) - blocks.border(part.start)
-                if part.step == 1
-                else sum(map(blocks.size, part))
-                for part in arrow.blocks
-            )
-            moved["sent", arrow.source] += elements
-            moved["received", arrow.target] += elements
+            elements = _elements(arrow.blocks, blocks)
+            count = elements * message.itemsize
+            if bound.widens:
+                way = sent.get((arrow.source, arrow.target, arrow.channel), deque())
+                count = _taken(way, elements, bound)
+            moved["sent", arrow.source] += count
+            moved["received", arrow.target] += count
         largest = max(moved.values(), default=0)
         rounds += largest > 0
-        most += largest * message.itemsize
+        most += largest
     return Path(rounds, most)
+
+
+def _elements(names: Ranges, blocks: Partition) -> int:
+    return sum(
+        blocks.border(part.stop) - blocks.border(part.start)
+        if part.step == 1
+        else sum(map(blocks.size, part))
+        for part in names
+    )
+
+
+def _taken(way: deque[Carried], elements: int, bound: Bound) -> int:
+    """Take the messages that an arrow became, so many elements in all; return their bytes."""
+    taken = 0
+    while elements:
+        message = way.popleft()
+        elements -= message.elements
+        taken += message.elements * (bound.message.itemsize if message.partial else bound.itemsize)
+    return taken
 
 
 def depth(choice: Choice, size: int) -> int:
     """Return the additions on the longest path from a rank's part to a finished sum."""
     return max(execute(choice, size).terms.depth)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A collective and the bytes `n` of its vector, of partial results if any message has them."""
+
+    bound: Bound
+    n: int
+    exact: bool
+
+    @property
+    def name(self) -> str:
+        return self.bound.label.split(":")[0]
+
+
+def _part(bound: Bound, size: int) -> _Part:
+    choice, message = bound.choice, bound.message
+    assert choice is not None
+    partial = bound.widens and any(
+        one.partial for way in carried(choice, size, message).values() for one in way
+    )
+    itemsize = message.itemsize if partial else bound.itemsize
+    return _Part(bound, message.count * itemsize, not partial)
 
 
 def formula(order: str, bound: Sequence[Bound], size: int) -> Formula:
@@ -98,25 +147,31 @@ def formula(order: str, bound: Sequence[Bound], size: int) -> Formula:
     """
     if not bound or not all(_even(part, size) for part in bound):
         return Formula(None, None, None, None, None)
-    rounds = sum((_closed(part, size, "rounds") for part in bound), Fraction(0))
+    parts = [_part(one, size) for one in bound]
+    found = _formula(order, parts, size)
+    return replace(found, exact=found.exact and all(part.exact for part in parts))
+
+
+def _formula(order: str, parts: Sequence[_Part], size: int) -> Formula:
+    rounds = sum((_closed(part, size, "rounds") for part in parts), Fraction(0))
     if ORDERS[order].collectives in ROOTED:
-        return _rooted(rounds, {part.collective: part for part in bound}, size)
+        return _rooted(rounds, {part.bound.collective: part for part in parts}, size)
     if order == "gather-layernorm-bcast":
-        n = bound[1].message.count * bound[1].message.itemsize
         forms = ("n*L", "n*(p-1)", "2*n*(p-1)", "n*(p-1) + n*L")
-        return Formula(rounds, *(evaluate(form, size, n) for form in forms))
+        sent, received, total, path = (evaluate(form, size, parts[1].n) for form in forms)
+        return Formula(rounds, sent, received, total, path)
     if order == "fused":
-        return _chain(rounds, bound[0], size)
-    return _symmetric(rounds, bound, size)
+        return _chain(rounds, parts[0], size)
+    return _symmetric(rounds, parts, size)
 
 
-def _symmetric(rounds: Fraction, bound: Sequence[Bound], size: int) -> Formula:
+def _symmetric(rounds: Fraction, parts: Sequence[_Part], size: int) -> Formula:
     """Return the formulas of collectives in which all ranks do the same.
 
     Only of these does every rank send as much as the one with most.
     """
-    alike = all(part.label.split(":")[0] in ALIKE[part.collective] for part in bound)
-    sent = sum((_closed(part, size, "sent") for part in bound), Fraction(0))
+    alike = all(part.name in ALIKE[part.bound.collective] for part in parts)
+    sent = sum((_closed(part, size, "sent") for part in parts), Fraction(0))
     if not alike:
         return Formula(rounds, None, None, None, None)
     return Formula(rounds, sent, sent, size * sent, sent)
@@ -130,32 +185,27 @@ ALIKE = {
 """Algorithms in which all ranks do the same, if their blocks are equal."""
 
 
-def _rooted(rounds: Fraction, parts: Mapping[str, Bound], size: int) -> Formula:
-    """Return the formulas of a reduce and a broadcast, whichever comes first.
-
-    The reduce may be of a wider type, and then it depends on the tree who sends most.
-    """
-    names = {of: part.label.split(":")[0] for of, part in parts.items()}
-    n = {of: part.message.count * part.message.itemsize for of, part in parts.items()}
-    most, least = max(n.values()), min(n.values())
+def _rooted(rounds: Fraction, parts: Mapping[str, _Part], size: int) -> Formula:
+    """Return the formulas of a reduce and a broadcast, whichever comes first."""
+    names = {of: part.name for of, part in parts.items()}
+    n = [part.n for part in parts.values()]
     if set(names.values()) == {BINOMIAL}:
-        path = evaluate("n*L", size, sum(n.values()))
-        received = evaluate("n*L", size, most)
-        total = evaluate("n*(p-1)", size, sum(n.values()))
-        return Formula(rounds, received if most == least else None, received, total, path)
+        path, total = (evaluate(form, size, sum(n)) for form in ("n*L", "n*(p-1)"))
+        most = evaluate("n*L", size, max(n))
+        return Formula(rounds, most, most, total, path)
     large = {"reduce": "rabenseifner", "bcast": "scatter-allgather-ring"}
-    path_form = "2*n*(p-1)/p"
     if names == large and size & (size - 1) == 0:
-        return Formula(rounds, None, None, None, evaluate(path_form, size, sum(n.values())))
+        path = evaluate("2*n*(p-1)/p", size, sum(n))
+        return Formula(rounds, None, None, None, path)
     return Formula(rounds, None, None, None, None)
 
 
-def _chain(rounds: Fraction, part: Bound, size: int) -> Formula:
+def _chain(rounds: Fraction, part: _Part, size: int) -> Formula:
     """Return the formulas of segments that go up a chain and down again.
 
     From the first segment's way down to the last one's way up, an inner rank moves two a step.
     """
-    n, (_, number) = part.message.count * part.message.itemsize, part.label.split("=")
+    n, (_, number) = part.n, part.bound.label.split("=")
     segments = int(number)
     most, total = (evaluate(form, size, n) for form in ("n*((p>1) + (p>2))", "2*n*(p-1)"))
     both = segments - 1 if size > 2 and segments > 2 else 0
@@ -163,12 +213,11 @@ def _chain(rounds: Fraction, part: Bound, size: int) -> Formula:
     return Formula(rounds, most, most, total, Fraction(n, segments) * steps)
 
 
-def _closed(part: Bound, size: int, form: str) -> Fraction:
-    choice, message = part.choice, part.message
+def _closed(part: _Part, size: int, form: str) -> Fraction:
+    choice = part.bound.choice
     assert choice is not None
-    n = message.count * message.itemsize
     nodes = choice.placement(size).count if choice.algorithm.placed else 1
-    return evaluate(getattr(choice.algorithm, form), size, n, choice.values, nodes)
+    return evaluate(getattr(choice.algorithm, form), size, part.n, choice.values, nodes)
 
 
 def _even(part: Bound, size: int) -> bool:

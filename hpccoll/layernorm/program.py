@@ -8,8 +8,9 @@ import numpy as np
 from hpccoll.clock import now
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
-from hpccoll.layernorm.communication import Bound, Traffic
+from hpccoll.layernorm.communication import Bound
 from hpccoll.layernorm.inputs import Inputs
+from hpccoll.layernorm.traffic import Traffic
 
 COMMUNICATION, NORM, REST = PHASES = ("communication", "norm", "rest")
 """The phases of a call: collectives, with what they wait and reduce; norms; sums and copies."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hpccoll.choice import Choice
 from hpccoll.clock import now
 from hpccoll.datatypes import Array
 from hpccoll.engines.call import Call
@@ -18,7 +19,6 @@ from hpccoll.layernorm.communication import SUM, Bound, Communication
 from hpccoll.layernorm.norms import Norm, add_to, normalize
 from hpccoll.layernorm.program import COMMUNICATION, NORM, REST, Buffers, Program, Step
 from hpccoll.partition import Partition
-from hpccoll.registry import Choice
 
 OPERATIONS = {"layernorm": 7, "rmsnorm": 4}
 """Operations per element: sum, subtract, square and add, times the reciprocal root, gamma, beta;
@@ -149,11 +149,8 @@ class Rank:
         def between(rows: Array, first: int) -> None:
             begin = now()
             part = slice(first, first + len(rows))
-            narrow = rows.astype(self.x.dtype, copy=False)
-            self._add(narrow, self._additions(part, slice(None)))
-            self._normalize(narrow, slice(None))
-            if narrow is not rows:
-                rows[:] = narrow
+            self._add(rows, self._additions(part, slice(None)))
+            self._normalize(rows, slice(None))
             # The call that it is a part of counts as communication.
             elapsed = now() - begin
             spent[NORM] += elapsed
@@ -216,8 +213,8 @@ class Rank:
 
     def sum(self, parts: Array, out: Array) -> None:
         """Sum all ranks' parts, shape (p, T, H), in the order of the ranks."""
-        wide = self._communication.widens("allreduce", parts.dtype)
-        of = np.dtype(np.float32) if wide else parts.dtype
+        of = self._communication.partial("allreduce", parts.dtype)
+        wide = of != parts.dtype
         total = self.array(*out.shape, of=of) if wide else out
 
         def run() -> None:

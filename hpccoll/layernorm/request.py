@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from hpccoll import datatypes
+from hpccoll.choice import Choice
 from hpccoll.errors import UsageError, unknown
 from hpccoll.layernorm.inputs import INPUTS, Inputs
 from hpccoll.layernorm.norms import Norm
 from hpccoll.layernorm.orders import ORDERS
-from hpccoll.registry import LIBRARY, Choice, catalogue
+from hpccoll.registry import LIBRARY, catalogue
 from hpccoll.spelling import choose
 
 ALL = "all"

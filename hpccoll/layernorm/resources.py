@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from hpccoll.layernorm import costs
 from hpccoll.layernorm.candidates import Candidate
-from hpccoll.layernorm.communication import Traffic
 from hpccoll.layernorm.costs import Formula, Path
 from hpccoll.layernorm.rank import OPERATIONS
 from hpccoll.layernorm.request import Request
+from hpccoll.layernorm.traffic import Traffic
 from hpccoll.world import World
 
 

@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from hpccoll.sampling import Loop
     from hpccoll.world import World
 
-EQUAL, DIFFERENT = "=", "!"
-"""Stand beside a counted number that is that of the formula, or isn't."""
+EQUAL, WITHIN, DIFFERENT = "=", "<", "!"
+"""Stand beside a counted number that is that of the formula, within its bound, or isn't."""
+
+BOUNDS = (
+    f"{WITHIN} beside a number: no more than the formula says, in which all that a reduction sends",
+    "      is float32; but what is one rank's alone, or complete, goes in the narrow type",
+)
+"""Explains bounds."""
 
 _RESOURCES = (
     Column("rounds ", 7),
@@ -88,6 +94,7 @@ def _resources(compared: "Comparison") -> list[str]:
     return [
         "RESOURCES, counted",
         f"{EQUAL} beside a number: just what the formula says; {DIFFERENT} something else",
+        *(() if all(used.formula.exact for used in compared.used) else BOUNDS),
         "sent, recv of the rank with most; all: sent by all ranks; path: the most that a rank",
         "      sends or receives in a step, added up over the steps that follow one another",
         f"norms in norms of all rows ({OPERATIONS[request.norm.kind]} T H operations), of the rank "
@@ -123,10 +130,10 @@ def _counted(request: "Request", one: "Candidate", used: "Resources") -> tuple[s
     return (
         one.label,
         _beside(rounds, formula.rounds, 1),
-        _beside(used.sent, formula.sent, n),
-        _beside(used.received, formula.received, n),
-        _beside(used.total, formula.total, n),
-        _beside(path, formula.path, n),
+        _beside(used.sent, formula.sent, n, formula.exact),
+        _beside(used.received, formula.received, n, formula.exact),
+        _beside(used.total, formula.total, n, formula.exact),
+        _beside(path, formula.path, n, formula.exact),
         _share(max(used.operations), used.least),
         _share(sum(used.operations), used.least),
         _share(max(used.extra), n),
@@ -134,11 +141,12 @@ def _counted(request: "Request", one: "Candidate", used: "Resources") -> tuple[s
     )
 
 
-def _beside(counted: int | None, formula: Fraction | None, unit: int) -> str:
-    """Return a number and whether it is the formula's."""
+def _beside(counted: int | None, formula: Fraction | None, unit: int, exact: bool = True) -> str:
+    """Return a number and whether it is the formula's, or within that if it is only a bound."""
     if counted is None:
         return "- "
-    mark = " " if formula is None else EQUAL if counted == formula else DIFFERENT
+    right, holds = (EQUAL, counted == formula) if exact else (WITHIN, counted <= (formula or 0))
+    mark = " " if formula is None else right if holds else DIFFERENT
     return (str(counted) if unit == 1 else _share(counted, unit)) + mark
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from hpccoll import bind, candidates, cli, launch, request, session
+from hpccoll import bind, candidates, cli, launch, parsing, session
 from hpccoll.engines.python import PythonCall
 from hpccoll.layout import OUTPUT, SCRATCH, Region
 from hpccoll.plan import Plan, PostRecv, Reduce, writes
@@ -118,7 +118,7 @@ PATCHES: dict[str, Callable[[], Any]] = {
     "lost": lambda: _bound_with(lost),
     "unanswered": lambda: _bound_with(unanswered),
     "stale": lambda: mock.patch.object(candidates, "PythonCall", Stale),
-    "raises before MPI starts": lambda: _raising(request, "build"),
+    "raises before MPI starts": lambda: _raising(parsing, "build"),
     "raises in a call": lambda: _raising(PythonCall, "__call__"),
     "every rank talks": _talking,
 }

@@ -90,7 +90,8 @@ def found(world: World, loop: Loop, given: dict[str, object]) -> dict[str, objec
         "used": {
             candidate.label: {
                 "counted": counted(used),
-                "formula": {name: as_number(value) for name, value in asdict(used.formula).items()},
+                "formula": {name: as_number(getattr(used.formula, name)) for name in counted(used)},
+                "exact": used.formula.exact,
                 "operations": used.operations,
                 "residual": used.residual,
                 "sent": None if used.traffic is None else [t.sent for t in used.traffic],

@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 
-from hpccoll import request
+from hpccoll import parsing
 from hpccoll.buffers import allocate
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.datatypes import OPERATORS
@@ -84,7 +84,7 @@ def main() -> None:
     with Watchdog(30, world.rank) as watchdog:
         for name in (name for name, of in COLLECTIVES.items() if of.moves_data):
             names = ["all", *MORE.get(name, ())]
-            asked = request.build(
+            asked = parsing.build(
                 name,
                 **OPTIONS,
                 algorithm=",".join(f"library:{choice}" for choice in names),

@@ -1,17 +1,18 @@
-"""Measuring: when repetitions end, and which calls count for how much."""
+"""The timed calls: when they end, and which calls count for how much."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from hpccoll import measure
+from hpccoll import turns
 from hpccoll.arrival import Arrival
 from hpccoll.candidates import Candidate
 from hpccoll.clocks import Clock
+from hpccoll.datatypes import OPERATORS
 from hpccoll.layout import Message
-from hpccoll.measure import LATE, _Cell
 from hpccoll.sampling import Times
+from hpccoll.turns import LATE, Series, Turns
 
 NARROW, WIDE = [1.0] * 20, [1.0, 2.0] * 10
 AGREED = 100.0 + np.arange(4)
@@ -37,8 +38,8 @@ class World:
         return np.array([values, values]).T if self.rank == 0 else np.empty((0, len(values)))
 
 
-def cell(samples=(), world=None, loop=None, **asked):
-    """Return a cell with a series for every list of samples."""
+def turns_with(samples=(), world=None, loop=None, **asked):
+    """Return turns with a series for every list of samples."""
     request = {
         "touch": False,
         "min_repetitions": 10,
@@ -51,18 +52,9 @@ def cell(samples=(), world=None, loop=None, **asked):
         "seed": 0,
         "collective": SimpleNamespace(name="allreduce"),
     }
-    candidate = Candidate("ring", "ring", {}, (), None)
-    made = _Cell(
-        SimpleNamespace(**request | asked),
-        world or World(),
-        loop,
-        0.0,
-        Message(4, 4),
-        SimpleNamespace(calls=[candidate] * max(1, len(samples))),
-    )
-    for series, own in zip(made.series, samples, strict=False):
-        series.samples = list(own)
-    return made
+    candidate = Candidate("ring", "ring", {}, (), None, OPERATORS["sum"])
+    series = [Series(candidate, samples=list(own)) for own in samples or [()]]
+    return Turns(SimpleNamespace(**request | asked), world or World(), loop, Message(4, 4), series)
 
 
 @pytest.mark.parametrize(
@@ -86,26 +78,26 @@ def cell(samples=(), world=None, loop=None, **asked):
     ],
 )
 def test_repetitions_end_by_the_first_rule_that_holds(samples, done, elapsed, rule):
-    assert cell(samples)._stop(done, elapsed) == rule
+    assert turns_with(samples)._stop(done, elapsed) == rule
 
 
 def test_fewer_repetitions_than_the_least_are_the_least():
-    assert cell([WIDE], repetitions=5)._stop(5, 0.0) == "repetitions"
-    assert cell([WIDE], repetitions=5)._stop(4, 99.0) == ""
+    assert turns_with([WIDE], repetitions=5)._stop(5, 0.0) == "repetitions"
+    assert turns_with([WIDE], repetitions=5)._stop(4, 99.0) == ""
 
 
 def test_one_rank_decides():
-    assert cell([NARROW], world=World(rank=1))._stop(100, 99.0) == ""
+    assert turns_with([NARROW], world=World(rank=1))._stop(100, 99.0) == ""
 
 
 def test_the_target_is_the_share_that_was_asked_for():
     samples = [0.9, 1.0, 1.1] * 10
-    assert cell([samples], target_ci=0.05)._stop(10, 0.0) == ""
-    assert cell([samples], target_ci=0.2)._stop(10, 0.0) == "target"
+    assert turns_with([samples], target_ci=0.05)._stop(10, 0.0) == ""
+    assert turns_with([samples], target_ci=0.2)._stop(10, 0.0) == "target"
 
 
 def test_turns_are_a_tenth_of_the_repetitions_and_no_more_than_are_left():
-    assert [cell(repetitions=95)._turn(done) for done in (0, 80, 90)] == [10, 10, 5]
+    assert [turns_with(repetitions=95)._turn(done) for done in (0, 80, 90)] == [10, 10, 5]
 
 
 # How long a call took, and whether it counts
@@ -118,7 +110,7 @@ def made(begins, took):
 @pytest.mark.parametrize("clock", [Clock(), Clock(1.0, 0.0, 5000.0)], ids=["own", "other"])
 def test_in_a_window_time_counts_from_the_agreed_moment_and_late_calls_do_not(clock):
     begins = clock.to_local(AGREED + np.array([0, 0.5, 2, 0.1]) * LATE)
-    own = cell(loop=SimpleNamespace(clock=clock))
+    own = turns_with(loop=SimpleNamespace(clock=clock))
     valid, durations = own._durations(made(begins, 0.25), AGREED, None)
     assert valid.tolist() == [True, True, False, True]
     assert durations == pytest.approx(0.25, abs=3 * LATE)
@@ -126,13 +118,13 @@ def test_in_a_window_time_counts_from_the_agreed_moment_and_late_calls_do_not(cl
 
 def test_a_call_is_late_if_any_rank_is():
     world = World(other=[np.array([0, 2, 0, 0]) * LATE])
-    own = cell(world=world, loop=SimpleNamespace(clock=Clock()))
+    own = turns_with(world=world, loop=SimpleNamespace(clock=Clock()))
     valid, _ = own._durations(made(AGREED, 0.25), AGREED, None)
     assert valid.tolist() == [True, False, True, True]
 
 
 def test_without_a_window_time_counts_from_the_own_beginning():
-    valid, durations = cell()._durations(made(AGREED, 0.25), None, None)
+    valid, durations = turns_with()._durations(made(AGREED, 0.25), None, None)
     assert valid.all()
     assert durations.tolist() == [0.25] * 4
 
@@ -141,7 +133,7 @@ def test_without_a_window_time_counts_from_the_own_beginning():
 def test_with_late_ranks_time_counts_from_the_last_ones_coming(starts):
     # This rank is to come 0.5 s late, the other 2 s; both are as late as they were to be.
     world = World(other=[AGREED + 2.0] if starts is None else [np.zeros(4), AGREED + 2.0])
-    own = cell(world=world, loop=SimpleNamespace(clock=Clock()))
+    own = turns_with(world=world, loop=SimpleNamespace(clock=Clock()))
     valid, durations = own._durations(made(AGREED + 0.5, 4.0), starts, [0.5] * 4)
     assert valid.all()
     assert durations.tolist() == [2.5] * 4
@@ -165,7 +157,7 @@ class Loop:
     ids=["none", "some", "all"],
 )
 def test_late_calls_are_counted_and_kept_apart(lateness, late, kept):
-    own = cell(loop=Loop(np.array(lateness) * LATE), sync="window", per_rank=True)
+    own = turns_with(loop=Loop(np.array(lateness) * LATE), sync="window", per_rank=True)
     (series,) = own.series
     own._take(series, 3, "seed")
     assert series.late == late
@@ -176,8 +168,8 @@ def test_late_calls_are_counted_and_kept_apart(lateness, late, kept):
 
 @pytest.mark.parametrize("seconds", [0.0, 0.5])
 def test_agreed_moments_leave_time_for_three_calls_and_what_comes_late(monkeypatch, seconds):
-    monkeypatch.setattr(measure, "now", lambda: 50.0)
-    own = cell([[0.1, 9.0, 0.2]], loop=Loop([0]), arrival=Arrival("ramp", seconds))
+    monkeypatch.setattr(turns, "now", lambda: 50.0)
+    own = turns_with([[0.1, 9.0, 0.2]], loop=Loop([0]), arrival=Arrival("ramp", seconds))
     starts = own._agreed(own.series[0], 5)
     assert np.diff(starts) == pytest.approx(0.6 + 20e-6 + seconds)
     assert starts[0] >= 50.0 + 0.6 + seconds
@@ -187,8 +179,8 @@ def test_the_first_turn_is_short_where_calls_are_late(monkeypatch):
     # The first call came in time: it doesn't tell how long the others take.
     counts = []
     loop = SimpleNamespace(canary=lambda: (0.0, 0.0))
-    own = cell(loop=loop, arrival=Arrival("late", 1.0, 1))
+    own = turns_with(loop=loop, arrival=Arrival("late", 1.0, 1))
     monkeypatch.setattr(own, "_take", lambda series, count, seed: counts.append(count))
     monkeypatch.setattr(own, "_stop", lambda done, elapsed: "time budget" if done else "")
-    assert own._sample() == "time budget"
+    assert own.sample() == "time budget"
     assert counts == [1]
