@@ -51,13 +51,7 @@ Exit codes: 0 every order's result is what theory says of it, 1 one isn't, 2 usa
     show_default=True,
     help="Type of what ranks hold and send.",
 )
-@click.option(
-    "--accumulate",
-    type=click.Choice(["storage", "float32"]),
-    default="storage",
-    show_default=True,
-    help="Type of the partial sums of 16-bit floats.",
-)
+@options.accumulate("sums")
 @click.option(
     "--norm",
     type=click.Choice(["layernorm", "rmsnorm"]),
@@ -109,32 +103,11 @@ Exit codes: 0 every order's result is what theory says of it, 1 one isn't, 2 usa
     show_default=True,
     help="Timed calls of each order, at most.",
 )
-@click.option(
-    "--time-budget",
-    type=click.FloatRange(0, min_open=True),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For the timed calls of all orders together; at least six of each are made.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option(
-    "--engine",
-    type=click.Choice(["auto", "native", "python"]),
-    default="auto",
-    show_default=True,
-    help="What runs hpccoll's algorithms; auto: native where it was built.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="A call that takes longer has hung: the job ends and says what each rank waits for.",
-)
-@click.option("-o", "--output", metavar="FILE", help="Write JSON Lines as well.")
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@options.time_budget("For the timed calls of all orders together; at least six of each are made.")
+@options.seed()
+@options.engine
+@options.timeout
+@options.output()
 def command(output: str | None, force: bool, **settings: Any) -> None:
     """Compare the orders of reduce, layer norm and broadcast: results, resources, times.
 

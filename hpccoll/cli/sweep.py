@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hpccoll.cli import options
 from hpccoll.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ def command() -> None:
 
 @command.command("plan")
 @click.argument("file")
-@click.option("-o", "--output", metavar="PLAN.json", help="Write the plan.")
-@click.option("--force", is_flag=True, help="Overwrite PLAN.json.")
+@options.output("Write the plan.", "PLAN.json")
 @click.option("--count", is_flag=True, help="Print the range of the elements' indices alone.")
 def plan(file: str, output: str | None, force: bool, count: bool) -> None:
     """Check every element of the sweep file FILE, and print and write what would run."""
@@ -138,8 +138,7 @@ def status(plan: str, directory: str | None) -> None:
 @command.command("collect")
 @click.argument("plan")
 @_directory
-@click.option("-o", "--output", required=True, metavar="FILE", help="Write JSON Lines here.")
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@options.output("Write JSON Lines here.", required=True)
 @click.option("--partial", is_flag=True, help="Leave out elements that aren't done.")
 def collect(plan: str, directory: str | None, output: str, force: bool, partial: bool) -> None:
     """Write the results of all elements into one file."""
