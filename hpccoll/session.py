@@ -74,6 +74,12 @@ class Continuation:
     measured: frozenset[tuple[int, int]]
     told_to_end: Callable[[], str | None]
 
+    def end_if_told(self, world: World, left: str) -> None:
+        """Raise `EndedError` on all ranks if rank 0 was told to end, with so much left to do."""
+        told = world.comm.bcast(self.told_to_end())
+        if told:
+            raise EndedError(f"ended in order by {told}, with {left}")
+
 
 def run(
     request: Request,
@@ -107,7 +113,7 @@ def run(
             )
         request = with_machine(with_pieces(request, world, loop), world, loop)
         selections = select(request, loop)
-        writer = world.first(lambda: _open(output, continuation, stack))
+        writer = world.first(lambda: open_sink(output, continuation, stack))
         conditions = Conditions.measured(request, world, loop, without)
         record = results.run_record(request, world, launch, conditions)
         own = [request.label(*pair) for pair in product(request.choices, request.operators)]
@@ -168,20 +174,14 @@ def _measure_all(
         failed += sum(entry.check == "failed" for entry in group.measured)
         left -= 1
         if continuation and left:
-            _end_if_told(continuation, world, left)
+            continuation.end_if_told(world, f"{left} sizes left to measure")
     if printer:
         printer.end(table.skips(skips, request.sizes))
     return failed
 
 
-def _end_if_told(continuation: Continuation, world: World, left: int) -> None:
-    """Raise `EndedError` on all ranks if rank 0 was told to end with so many messages left."""
-    told = world.comm.bcast(continuation.told_to_end())
-    if told:
-        raise EndedError(f"ended in order by {told}, with {left} sizes left to measure")
-
-
-def _open(output: Output, continuation: Continuation | None, stack: ExitStack) -> Sink | None:
+def open_sink(output: Output, continuation: Continuation | None, stack: ExitStack) -> Sink | None:
+    """Return what takes the records on rank 0: the continuation's, a new file, or nothing."""
     if continuation:
         return continuation.writer
     if output.path is None:

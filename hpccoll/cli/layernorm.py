@@ -117,8 +117,9 @@ def command(output: str | None, force: bool, **settings: Any) -> None:
     """
     from hpccoll import launch, world
     from hpccoll.layernorm import request, session
+    from hpccoll.session import Output
 
     asked = request.build(**settings)
     started = launch.detect()
     ranks = world.start(started)
-    session.run(asked, ranks, started, output, force, click.echo)
+    session.run(asked, ranks, started, Output(output, force, "table"), click.echo)

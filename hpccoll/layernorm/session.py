@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 
@@ -22,12 +21,10 @@ from hpccoll.layernorm.program import Buffers
 from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.resources import resources
 from hpccoll.layernorm.timing import measure
-from hpccoll.results import Writer
 from hpccoll.sampling import Loop, choose_engine
+from hpccoll.session import Continuation, Echo, Output, open_sink
 from hpccoll.watchdog import Watchdog
 from hpccoll.world import World
-
-Echo = Callable[[str], object]
 
 ROWS, EXACT_ROWS = 4, 16
 """Memory in units of one rank's rows: input, output, residual and what is being drawn; and on rank
@@ -35,9 +32,16 @@ ROWS, EXACT_ROWS = 4, 16
 
 
 def run(
-    request: Request, world: World, launch: Launch, output: str | None, force: bool, echo: Echo
+    request: Request,
+    world: World,
+    launch: Launch,
+    output: Output,
+    echo: Echo,
+    continuation: Continuation | None = None,
 ) -> None:
     """Compare what was asked, on all ranks together; rank 0 writes and speaks.
+
+    What is written is all in one, at the end: nothing that an earlier run left is taken over.
 
     Raises
     ------
@@ -45,7 +49,10 @@ def run(
         These ranks can't do what was asked, or the output can't be written.
     CheckError
         An order's result isn't what theory says of it.
+    EndedError
+        The continuation was told to end; nothing is written.
     """
+    request.check_ranks(world.placement)
     inputs = [request.input(name, world.size) for name in request.inputs]
     _check_memory(request, world)
     native, without = choose_engine(world, request.engine)
@@ -54,14 +61,15 @@ def run(
         watchdog.pause()
         loop = Loop(world, native, watchdog)
         compared, buffers, passes = _bound(request, world, loop, inputs[0])
-        writer = world.first(lambda: _open(output, force, stack))
+        writer = world.first(lambda: open_sink(output, continuation, stack))
         _say(echo, world, lambda: table.header(request, world, loop, without))
-        _judge(compared, world, loop, buffers, inputs, passes, echo)
+        _judge(compared, world, loop, buffers, inputs, passes, echo, continuation)
+        if continuation:
+            continuation.end_if_told(world, "everything left to time")
         _time(compared, world, loop, buffers, inputs[0], passes, echo)
         if writer:
             writer.write(records.run_record(request, world, launch, _engine(loop)))
-            for line in records.records(compared):
-                writer.write(line)
+            writer.write(*records.records(compared))
     if wrong := world.comm.bcast(compared.contradictions):
         raise CheckError(
             f"{wrong} result{' is' if wrong == 1 else 's are'} not what theory says of the order"
@@ -88,8 +96,11 @@ def _judge(
     inputs: Sequence[Inputs],
     passes: BackwardPasses | None,
     echo: Echo,
+    continuation: Continuation | None,
 ) -> None:
-    for given in inputs:
+    for done, given in enumerate(inputs):
+        if continuation:
+            continuation.end_if_told(world, f"{len(inputs) - done} inputs left to judge")
         judge_all(compared, world, loop, buffers, given, passes)
     judged, request = compared.judged, compared.request
     _say(echo, world, lambda: verdict_table.verdicts(judged, request, world.size))
@@ -126,11 +137,14 @@ def _engine(loop: Loop) -> str:
 
 
 def _check_memory(request: Request, world: World) -> None:
-    """Check that what all orders share can be had, and on rank 0 the exact results."""
-    need = ROWS * request.bytes
-    if world.rank == 0:
-        need += EXACT_ROWS * request.tokens * request.hidden * np.dtype(np.float64).itemsize
-    check_memory(world, need, request.words, SMALLER)
+    """Check that what all orders share can be had."""
+    check_memory(world, memory(request, world.rank), request.words, SMALLER)
+
+
+def memory(request: Request, rank: int) -> int:
+    """Return the bytes that a rank needs for what all orders share, and rank 0 to judge them."""
+    exact = EXACT_ROWS * request.tokens * request.hidden * np.dtype(np.float64).itemsize
+    return ROWS * request.bytes + (exact if rank == 0 else 0)
 
 
 def judge_all(
@@ -170,9 +184,3 @@ def _results(
     others = world.comm.gather(buffers.y if differs else None) or []
     rows = [buffers.y, *(one for one in others if one is not None)]
     return rows, [one for one in everyone if one is not None]
-
-
-def _open(path: str | None, force: bool, stack: ExitStack) -> Writer | None:
-    if path is None:
-        return None
-    return stack.enter_context(Writer(Path(path), force))
