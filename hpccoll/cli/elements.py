@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hpccoll.session import Continuation
     from hpccoll.world import World
 
-COMMANDS = ("bench",)
+COMMANDS = ("bench", "layernorm")
 """The commands that can be swept: each has a module in `hpccoll.sweep`."""
 
 KEYS = {"nodes": "placement"}
@@ -77,7 +77,7 @@ def _words(command: click.Command, options: Mapping[str, Option]) -> tuple[str, 
             named += _option(parameter, key, value)
         else:
             positional.append(_text(key, value))
-    return (*named, "--", *positional)
+    return (*named, "--", *positional) if positional else tuple(named)
 
 
 def _parameters(command: click.Command) -> dict[str, click.Parameter]:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 LAUNCHER = "mpirun -n {ranks}"
 
 _EPILOG = """\b
-A sweep file is TOML: [base] has options of bench by their long names (collective, algorithm,
-sizes, ...), [axes] lists of values to cross, [[zip]] lists that go together, [[exclude]] values of
-elements to leave out. ranks, nodes and mpi say what an element runs on; the option --nodes of bench
-is the key placement. Several values are a list, or in a list of an axis a list within it.
+A sweep file is TOML: command names what elements run, bench (if nothing is said) or layernorm;
+[base] has its options by their long names (collective, algorithm, sizes, ...), [axes] lists of
+values to cross, [[zip]] lists that go together, [[exclude]] values of elements to leave out.
+ranks, nodes and mpi say what an element runs on; the option --nodes of bench is the key placement.
+Several values are a list, or in a list of an axis a list within it.
 
 \b
 [base]
