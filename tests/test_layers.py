@@ -14,6 +14,7 @@ PACKAGE = Path(hpccoll.__file__).parent
 LAYERS = """
 __main__
 cli
+sweep
 layernorm
 session selftest merge_table numerics
 table merge kernels

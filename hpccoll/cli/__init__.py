@@ -13,7 +13,9 @@ from hpccoll import __version__
 from hpccoll.errors import HpccollError, UsageError
 from hpccoll.launch import Launch, detect
 
-_COMMANDS = ("bench", "layernorm", "list", "merge", "numerics", "selftest", "show", "verify")
+_COMMANDS = (
+    *("bench", "layernorm", "list", "merge", "numerics", "selftest", "show", "sweep", "verify"),
+)
 
 
 class _Commands(click.Group):
@@ -41,6 +43,7 @@ def cli() -> None:
     mpirun -n 4 hpccoll bench allreduce   which algorithm is fastest here, at every size
     mpirun -n 4 hpccoll layernorm         what the order of reduce, norm and broadcast changes
     hpccoll merge FILE...                 several launches' results in one table
+    hpccoll sweep plan sweep.toml         many benchmarks: plan, run, status, resume, collect
     hpccoll list allreduce                the algorithms there are
     hpccoll show ring -p 6                what an algorithm does, round by round
     hpccoll show ring -p 8 -o ring.svg    the picture of it
