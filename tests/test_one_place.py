@@ -68,7 +68,7 @@ ELSEWHERE = {
 }
 """Where else a name may stand, and why."""
 
-EXAMPLES = {"cli/bench.py", "cli/layernorm.py"}
+EXAMPLES = {"cli/bench.py", "cli/layernorm.py", "cli/sweep.py"}
 """Whose help shows how algorithms are spelled."""
 
 FOREIGN = "selection"
