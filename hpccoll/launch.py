@@ -4,6 +4,7 @@ Only the standard library is used here: every command of every rank comes throug
 """
 
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ HYDRA = "mpiexec (Hydra)"
 SRUN = "srun"
 CLUSTER = "HPCCOLL_CLUSTER"
 """The variable that tells ranks that their hosts are emulated, by bin/cluster on one machine."""
+
+END = signal.SIGUSR1
+"""The signal that tells a job that its time is nearly up; launchers hand it on to all ranks."""
 
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
@@ -74,6 +78,20 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch:
     if pmix:
         return read("a PMIx launcher", "PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_SIZE")
     return Launch(None, 0, 1, 1, pmix, pmi)
+
+
+def defer_end() -> None:
+    """Let `END`, which would kill this process, wait until the job asks for it.
+
+    It stays blocked and pending: no handler runs between what is measured, and ranks that are in
+    MPI lose nothing. Call it before any thread is started.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {END})
+
+
+def told_to_end() -> bool:
+    """Tell whether this process was sent `END` since it is deferred."""
+    return END in signal.sigpending()
 
 
 def _cores() -> int:

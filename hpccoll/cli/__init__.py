@@ -11,7 +11,7 @@ import click
 
 from hpccoll import __version__
 from hpccoll.errors import HpccollError, UsageError
-from hpccoll.launch import Launch, detect
+from hpccoll.launch import Launch, defer_end, detect
 
 _COMMANDS = ("bench", "list", "merge", "selftest", "show", "verify")
 
@@ -57,6 +57,7 @@ def main() -> None:
     if launch.launcher:
         # A rank that is blocked in MPI never gets to Python's handler; results are flushed by line.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        defer_end()
     if launch.rank:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it lives as long as the process
     try:
