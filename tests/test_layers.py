@@ -30,7 +30,7 @@ faults watchdog clocks
 engines
 buffers request
 check world
-arrival canary clock launch progress stats straggler
+arrival canary clock launch launcher progress stats straggler
 patterns
 datatypes irregular
 pages

@@ -105,10 +105,10 @@ class Cluster:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command as a user of the cluster does, on the host where one logs in."""
         enter = ["nsenter", f"--target={self.holder}", "--mount", "--uts", "--net", "--pid"]
-        variables = {"PATH": PATH, "SLURM_CONF": str(self.folder / "etc" / "slurm.conf")}
+        configuration = {"SLURM_CONF": str(self.folder / "etc" / "slurm.conf")}
         return subprocess.run(
             [*enter, "--wd=.", *map(str, words)],
-            env={**environment, **variables},
+            env={**environment, **configuration},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
