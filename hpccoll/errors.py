@@ -19,6 +19,10 @@ class CheckError(HpccollError):
     """A measured result is wrong (exit code 1)."""
 
 
+class EndedError(HpccollError):
+    """A run was told to end before it had measured everything (exit code 1)."""
+
+
 class VerificationError(HpccollError):
     """A schedule is wrong; the message is the counterexample (exit code 1)."""
 

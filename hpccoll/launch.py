@@ -20,6 +20,9 @@ CLUSTER = "HPCCOLL_CLUSTER"
 END = signal.SIGUSR1
 """The signal that tells a job that its time is nearly up; launchers hand it on to all ranks."""
 
+OPEN_MPI_VENDOR = "Open MPI"
+"""As mpi4py names the library's vendor."""
+
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
@@ -89,9 +92,9 @@ def defer_end() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {END})
 
 
-def told_to_end() -> bool:
-    """Tell whether this process was sent `END` since it is deferred."""
-    return END in signal.sigpending()
+def told_to_end() -> str | None:
+    """Return the name of the signal that told this process to end since that is deferred."""
+    return END.name if END in signal.sigpending() else None
 
 
 def _cores() -> int:
@@ -137,15 +140,14 @@ def check_library(launch: Launch, vendor: str, version: str) -> None:
     """
     if launch.launcher is None:
         return
-    open_mpi, intel = vendor == "Open MPI", vendor == "Intel MPI"
+    open_mpi, intel = vendor == OPEN_MPI_VENDOR, vendor == "Intel MPI"
     if (launch.pmix and (open_mpi or intel)) or (launch.pmi and not open_mpi):
         return
     library = f"{vendor} {version}"
     if launch.launcher == SRUN:
-        flavour = "pmix" if open_mpi else "pmi2"
         raise UsageError(
             f"this srun offers {library} no way to find the other {launch.size - 1} ranks; "
-            f"use srun --mpi={flavour}, or mpirun inside the job"
+            f"use {_in_a_job(vendor)}"
         )
     own = "Open MPI's mpirun" if open_mpi else "its own mpiexec"
     raise UsageError(
@@ -154,11 +156,38 @@ def check_library(launch: Launch, vendor: str, version: str) -> None:
     )
 
 
-def check_size(launch: Launch, library: str, size: int) -> None:
-    """Check after MPI has started that the world is as large as the launcher promised."""
-    if launch.size and size != launch.size:
+def _in_a_job(vendor: str) -> str:
+    """Return which launches find all ranks of a library in a job of Slurm."""
+    flavour = "pmix" if vendor == OPEN_MPI_VENDOR else "pmi2"
+    return f"srun --mpi={flavour}, or mpirun inside the job"
+
+
+def check_size(
+    launch: Launch,
+    vendor: str,
+    version: str,
+    size: int,
+    environment: Mapping[str, str] = os.environ,
+) -> None:
+    """Check after MPI has started that the world is as large as the launcher promised.
+
+    Where nothing launched this process, and it is alone, a job of several tasks is the promise.
+
+    Raises
+    ------
+    UsageError
+        It isn't; the message names what would make it so.
+    """
+    library, tasks = f"{vendor} {version}", int(environment.get("SLURM_NTASKS", "1"))
+    if launch.launcher is None and size == 1 and tasks > 1:
         raise UsageError(
-            f"{launch.launcher or 'no known launcher'} started {launch.size} ranks, but {library} "
-            f"sees {size}: launcher and library don't belong together; "
-            "use the mpirun of this MPI library"
+            f"this job of Slurm has {tasks} tasks, but nothing started a rank of {library} on "
+            f"each; use {_in_a_job(vendor)}; for one rank alone, srun -n 1"
         )
+    if launch.launcher is None or not launch.size or size == launch.size:
+        return
+    remedy = _in_a_job(vendor) if launch.launcher == SRUN else "the mpirun of this MPI library"
+    raise UsageError(
+        f"{launch.launcher} started {launch.size} ranks, but {library} sees {size}: launcher and "
+        f"library don't belong together; use {remedy}"
+    )

@@ -5,7 +5,7 @@ and after.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from random import Random
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from hpccoll.candidates import Candidates, candidates, memory
 from hpccoll.check import LeftEarly, Pattern
 from hpccoll.errors import EngineError
-from hpccoll.layout import Message, check_message
+from hpccoll.layout import Message
 from hpccoll.measurement import Group, Measurement
 from hpccoll.registry import LIBRARY
 from hpccoll.request import Request
@@ -37,23 +37,30 @@ def check_request(request: Request, world: World) -> None:
         A root, late rank or algorithm doesn't fit the number of ranks, or the largest size doesn't
         fit into memory. Every rank raises it alike.
     """
-    request.arrival.check(world.size)
+    request.check_ranks(world.size)
     choices, _ = request.supported(world.size)
-    request.shares.check(world.size)
-    for size in request.sizes:
-        check_message(request.collective, world.size, request.message(size, 0, world.size))
     largest = max(request.sizes)
     messages = [request.message(largest, root, world.size) for root in request.roots(world.size)]
     memory(request, choices, world, messages)
 
 
 def measure(
-    request: Request, selections: Selections, world: World, loop: Loop, skew: float | None
+    request: Request,
+    selections: Selections,
+    world: World,
+    loop: Loop,
+    skew: float | None,
+    measured: Container[tuple[int, int]] = (),
 ) -> Iterator[Group]:
-    """Measure every size and root, and yield each as it is done; only rank 0 has measurements."""
+    """Measure every size and root, and yield each as it is done; only rank 0 has measurements.
+
+    Sizes and roots that are `measured` already are left out.
+    """
     choices, _ = request.supported(world.size)
     for size in request.sizes:
         for root in request.roots(world.size):
+            if (size, root) in measured:
+                continue
             message = request.message(size, root, world.size)
             loop.synchronize()
             ready = candidates(request, choices, selections, world, loop, message)

@@ -6,15 +6,15 @@ import sys
 class Progress:
     """Count steps on standard error, if that is a terminal."""
 
-    def __init__(self, total: int) -> None:
-        self._total, self._done = total, 0
+    def __init__(self, total: int, what: str) -> None:
+        self._total, self._done, self._what = total, 0, what
         self._shown = sys.stderr.isatty()
 
     def step(self) -> None:
         """Say that another step is done."""
         self._done += 1
         if self._shown and self._done < self._total:
-            sys.stderr.write(f"\r{self._done} of {self._total} sizes measured …")
+            sys.stderr.write(f"\r{self._done} of {self._total} {self._what} …")
             sys.stderr.flush()
 
     def clear(self) -> None:

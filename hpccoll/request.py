@@ -12,7 +12,7 @@ from hpccoll.cost import ASSUMED, Machine
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.irregular import Shares
-from hpccoll.layout import Message
+from hpccoll.layout import Message, check_message
 from hpccoll.library_choice import LibraryChoice
 from hpccoll.placement import Placement, place
 from hpccoll.registry import catalogue
@@ -111,6 +111,22 @@ class Request:
         nodes = place(self.nodes, real.size) if self.nodes else real
         choices = tuple(choice.on(nodes) for choice in self.choices)
         return replace(self, choices=choices, placement=nodes)
+
+    def check_ranks(self, size: int) -> None:
+        """Check that `size` ranks can be asked for this, whatever memory they have.
+
+        Raises
+        ------
+        UsageError
+            A root, late rank or algorithm doesn't fit the number of ranks, or a size can't be
+            exchanged in place.
+        """
+        self.arrival.check(size)
+        self.supported(size)
+        self.shares.check(size)
+        self.roots(size)
+        for one in self.sizes:
+            check_message(self.collective, size, self.message(one, 0, size))
 
     def roots(self, size: int) -> range:
         """Return the roots to measure on `size` ranks.

@@ -63,6 +63,7 @@ def run_record(
         "thread_level": world.thread_level,
         "thread_level_reason": world.thread_reason,
         "launcher": launch.launcher,
+        "job": job(os.environ),
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "mpi4py": version("mpi4py"),
@@ -87,6 +88,25 @@ def relevant_environment(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environment.items())
         if _VARIABLES.match(name) and not _SECRET.search(name)
     }
+
+
+_JOB = {
+    "id": "SLURM_JOB_ID",
+    "array": "SLURM_ARRAY_JOB_ID",
+    "array_element": "SLURM_ARRAY_TASK_ID",
+    "step": "SLURM_STEP_ID",
+    "restarts": "SLURM_RESTART_COUNT",
+    "partition": "SLURM_JOB_PARTITION",
+    "hosts": "SLURM_JOB_NODELIST",
+    "binding": "SLURM_CPU_BIND",
+}
+
+
+def job(environment: Mapping[str, str]) -> dict[str, str | None] | None:
+    """Return the batch job as Slurm numbers it, where it runs and how ranks are bound, if any."""
+    if "SLURM_JOB_ID" not in environment:
+        return None
+    return {field: environment.get(name) for field, name in _JOB.items()}
 
 
 def cpu_model() -> str:
@@ -209,9 +229,9 @@ class Writer:
         except OSError as error:
             raise unwritable(path, error) from None
 
-    def write(self, record: Record) -> None:
-        """Append one line."""
-        self._file.write(to_json(record) + "\n")
+    def write(self, *records: Record) -> None:
+        """Append one line each."""
+        self._file.write("".join(to_json(record) + "\n" for record in records))
         self._file.flush()
 
     def __enter__(self) -> "Writer":

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hpccoll import results, table
 from hpccoll.conditions import Conditions
-from hpccoll.errors import CheckError, UsageError
+from hpccoll.errors import CheckError, EndedError, UsageError
 from hpccoll.launch import Launch
 from hpccoll.machine import with_machine
 from hpccoll.measure import check_request, measure
@@ -35,7 +35,33 @@ class Output:
     style: str
 
 
-def run(request: Request, world: World, launch: Launch, output: Output, echo: Echo) -> None:
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """How a session goes on where earlier ones of the same request ended.
+
+    Attributes
+    ----------
+    writer
+        What takes the records on rank 0, instead of a file of the session's own; None elsewhere.
+    measured
+        Bytes and roots that needn't be measured again, alike on all ranks.
+    told_to_end
+        Returns by what this process was told to end, if it was; asked on rank 0 between messages.
+    """
+
+    writer: Writer | None
+    measured: frozenset[tuple[int, int]]
+    told_to_end: Callable[[], str | None]
+
+
+def run(
+    request: Request,
+    world: World,
+    launch: Launch,
+    output: Output,
+    echo: Echo,
+    continuation: Continuation | None = None,
+) -> None:
     """Measure what was asked, on all ranks together; rank 0 writes.
 
     Raises
@@ -44,6 +70,8 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
         These ranks can't do what was asked, or the output can't be written.
     CheckError
         A result was wrong.
+    EndedError
+        The continuation was told to end; what was measured is written.
     """
     request = request.placed(world.placement)
     check_request(request, world)
@@ -58,14 +86,15 @@ def run(request: Request, world: World, launch: Launch, output: Output, echo: Ec
             )
         request = with_machine(with_pieces(request, world, loop), world, loop)
         selections = select(request, loop)
-        writer = world.first(lambda: _open(output, stack))
+        writer = world.first(lambda: _open(output, continuation, stack))
         conditions = Conditions.measured(request, world, loop, without)
         record = results.run_record(request, world, launch, conditions)
         labels = [*(choice.label for choice in request.choices), *selections.labels]
         make = _PRINTERS[output.style]
         printer = make(request, world, echo, labels) if world.rank == 0 else None
         said = (record, _skipped(request, world))
-        failed = _measure_all(request, selections, world, loop, conditions, said, writer, printer)
+        ends = (writer, printer, continuation)
+        failed = _measure_all(request, selections, world, loop, conditions, said, *ends)
         selections.free()
     if world.comm.bcast(failed):
         raise CheckError(f"{failed} result{' is' if failed == 1 else 's are'} wrong")
@@ -88,6 +117,7 @@ def _measure_all(
     said: tuple[Record, dict[str, str]],
     writer: Writer | None,
     printer: "_Printer | None",
+    continuation: Continuation | None,
 ) -> int:
     """Measure everything, write each group as it is done, and return how many were wrong."""
     record, everywhere = said
@@ -96,8 +126,10 @@ def _measure_all(
         writer.write(record)
     if printer:
         printer.begin(record, [*conditions.notes(), *selections.notes()])
-    progress = Progress(len(request.sizes) * len(request.roots(world.size)))
-    for group in measure(request, selections, world, loop, conditions.skew):
+    measured = continuation.measured if continuation else frozenset()
+    left = len(request.sizes) * len(request.roots(world.size)) - len(measured)
+    progress = Progress(left, "sizes measured")
+    for group in measure(request, selections, world, loop, conditions.skew, measured):
         skipped = everywhere | group.skipped
         records = [results.measurement_record(request, world, entry) for entry in group.measured]
         records += [
@@ -106,19 +138,30 @@ def _measure_all(
         ]
         skips += [(label, reason, records[-1]["bytes"]) for label, reason in skipped.items()]
         if writer:
-            for line in records:
-                writer.write(line)
+            writer.write(*records)
         if printer:
             progress.clear()
             printer.group(group.measured, records)
             progress.step()
         failed += sum(entry.check == "failed" for entry in group.measured)
+        left -= 1
+        if continuation and left:
+            _end_if_told(continuation, world, left)
     if printer:
         printer.end(table.skips(skips, request.sizes))
     return failed
 
 
-def _open(output: Output, stack: ExitStack) -> Writer | None:
+def _end_if_told(continuation: Continuation, world: World, left: int) -> None:
+    """Raise `EndedError` on all ranks if rank 0 was told to end with so many messages left."""
+    told = world.comm.bcast(continuation.told_to_end())
+    if told:
+        raise EndedError(f"ended in order by {told}, with {left} sizes left to measure")
+
+
+def _open(output: Output, continuation: Continuation | None, stack: ExitStack) -> Writer | None:
+    if continuation:
+        return continuation.writer
     if output.path is None:
         return None
     return stack.enter_context(Writer(Path(output.path), output.force))

@@ -162,8 +162,7 @@ def start(launch: Launch, thread_level: str | None = None) -> World:
     provided = MPI.Init_thread(levels[level])
     atexit.register(MPI.Finalize)
     comm = MPI.COMM_WORLD.Dup()
-    library = f"{vendor} {number}"
-    check_size(launch, library, comm.size)
+    check_size(launch, vendor, number, comm.size)
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
     here = (os.uname().nodename, _machine(), tuple(sorted(os.sched_getaffinity(0))))
     facts: list[Any] = comm.allgather(here)
@@ -174,7 +173,7 @@ def start(launch: Launch, thread_level: str | None = None) -> World:
         machines=tuple(machine for _, machine, _ in facts),
         cores=tuple(cores for _, _, cores in facts),
         placement=Placement(comm.allgather(node.bcast(comm.rank))),
-        library=library,
+        library=f"{vendor} {number}",
         library_version=MPI.Get_library_version().rstrip("\0").strip(),
         standard=".".join(map(str, MPI.Get_version())),
         thread_level=next(name for name, value in levels.items() if value == provided),

@@ -107,23 +107,44 @@ def test_without_a_launcher_every_library_starts_alone(vendor):
 @pytest.mark.parametrize("environment", [OMPI, MPIEXEC, SRUN_PMIX, SRUN_PMI2, OTHER_PMI])
 def test_a_world_of_another_size_than_the_launchers_is_refused(environment):
     started = detect(environment)
-    check_size(started, "MPICH 4.2.0", 4)
-    for size in (1, 2, 8):
-        with pytest.raises(UsageError) as at:
-            check_size(started, "MPICH 4.2.0", size)
-        assert str(at.value) == (
-            f"{started.launcher} started 4 ranks, but MPICH 4.2.0 sees {size}: launcher and "
-            "library don't belong together; use the mpirun of this MPI library"
+    for vendor, flavour in (("MPICH", "pmi2"), ("Intel MPI", "pmi2"), ("Open MPI", "pmix")):
+        check_size(started, vendor, "4.2.0", 4, environment)
+        remedy = (
+            f"srun --mpi={flavour}, or mpirun inside the job"
+            if started.launcher == SRUN
+            else "the mpirun of this MPI library"
         )
+        for size in (1, 2, 8):
+            with pytest.raises(UsageError) as at:
+                check_size(started, vendor, "4.2.0", size, environment)
+            assert str(at.value) == (
+                f"{started.launcher} started 4 ranks, but {vendor} 4.2.0 sees {size}: launcher and "
+                f"library don't belong together; use {remedy}"
+            )
+
+
+@pytest.mark.parametrize(("vendor", "flavour"), [("MPICH", "pmi2"), ("Open MPI", "pmix")])
+def test_one_process_in_a_job_of_several_tasks_is_told_what_starts_the_others(vendor, flavour):
+    with pytest.raises(UsageError) as at:
+        check_size(detect(BATCH), vendor, "5.0.0", 1, BATCH)
+    assert str(at.value) == (
+        f"this job of Slurm has 8 tasks, but nothing started a rank of {vendor} 5.0.0 on each; "
+        f"use srun --mpi={flavour}, or mpirun inside the job; for one rank alone, srun -n 1"
+    )
+
+
+def test_mpirun_in_a_job_may_start_fewer_ranks_than_the_job_has_tasks():
+    for environment in (OMPI | BATCH, MPIEXEC | BATCH):
+        check_size(detect(environment), "MPICH", "5.0.0", 4, environment)
 
 
 def test_a_launcher_that_does_not_tell_its_size_is_believed():
     for size in (1, 2, 8):
-        check_size(detect(PRTERUN), "Open MPI 5.0.0", size)
+        check_size(detect(PRTERUN), "Open MPI", "5.0.0", size, PRTERUN)
 
 
 def test_a_process_without_launcher_is_a_world_of_one():
-    check_size(detect({}), "MPICH 4.2.0", 1)
+    check_size(detect({}), "MPICH", "4.2.0", 1, {})
 
 
 # Cores
@@ -166,5 +187,4 @@ def test_the_signal_to_end_waits_until_it_is_asked_for(deferred):
     assert not launch.told_to_end()
     # To this thread: those that numpy has started don't defer it.
     signal.pthread_kill(get_ident(), launch.END)
-    assert launch.told_to_end()
-    assert launch.told_to_end(), "asking doesn't take it"
+    assert [launch.told_to_end() for _ in range(2)] == ["SIGUSR1"] * 2, "asking doesn't take it"

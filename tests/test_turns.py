@@ -87,7 +87,7 @@ def test_repetitions_end_by_the_first_rule_that_holds(samples, done, elapsed, ru
 def test_a_job_that_is_told_to_end_makes_the_least_repetitions_and_no_more(
     monkeypatch, samples, done, elapsed, rule
 ):
-    monkeypatch.setattr(turns, "told_to_end", lambda: True)
+    monkeypatch.setattr(turns, "told_to_end", lambda: "SIGUSR1")
     assert turns_with(samples)._stop(done, elapsed) == rule
 
 

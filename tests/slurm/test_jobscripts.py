@@ -1,0 +1,78 @@
+"""The job scripts, submitted as people do, on two nodes."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from conftest import LIBRARIES
+
+SCRIPTS = Path(__file__).parents[2] / "jobscripts"
+FAST = ("--sizes", "8,1KiB", "--time-budget", "0.05", "-a", "ring")
+SHAPE = ("--nodes=2", "--ntasks-per-node=2")
+
+
+@pytest.fixture
+def submit(slurm, environment, tmp_path):
+    """Return a function that submits a script in a folder of its own and waits for its end."""
+
+    def submit(mpi, script, /, *words, options=SHAPE, **more):
+        job = start(mpi, script, *words, options=options, **more)
+        states = slurm.wait(job)
+        return set(states.values()), log(job)
+
+    def start(mpi, script, /, *words, options=SHAPE, **more):
+        done = slurm.run(
+            "sbatch",
+            "--parsable",
+            f"--chdir={tmp_path}",
+            *options,
+            SCRIPTS / f"{script}.sbatch",
+            *words,
+            environment=environment(mpi, **more),
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def log(job):
+        return "".join(path.read_text() for path in sorted(tmp_path.glob(f"*-{job}*.out")))
+
+    submit.start, submit.log = start, log
+    return submit
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="there is no shellcheck")
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.sbatch")), ids=lambda path: path.name)
+def test_job_scripts_have_no_findings_of_shellcheck(script):
+    found = subprocess.run(["shellcheck", script], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize("mpi", LIBRARIES)
+def test_bench_runs_on_two_nodes(submit, tmp_path, mpi):
+    states, log = submit(mpi, "bench", "allreduce", *FAST)
+    assert states == {"COMPLETED"}, log
+    assert f"4 ranks on 2 nodes\n{LIBRARIES[mpi]}" in log
+    (path,) = tmp_path.glob("hpccoll-bench-*.jsonl")
+    run, *cells = lines(path)
+    assert (run["ranks"], run["nodes"], run["launcher"]) == (4, 2, "srun")
+    assert [(cell["bytes"], cell["check"]) for cell in cells if cell["algorithm"] == "ring"] == [
+        (8, "ok"),
+        (1024, "ok"),
+    ]
+
+
+@pytest.mark.parametrize("mpi", LIBRARIES)
+def test_bench_runs_under_the_librarys_own_launcher(submit, tmp_path, mpi):
+    states, log = submit(mpi, "bench", "allreduce", *FAST, mpi="mpirun")
+    assert states == {"COMPLETED"}, log
+    (path,) = tmp_path.glob("hpccoll-bench-*.jsonl")
+    run = lines(path)[0]
+    assert (run["ranks"], run["nodes"]) == (4, 2)
+    assert run["launcher"] != "srun"
