@@ -178,6 +178,8 @@ def _write(folder: Path, nodes: Sequence[str]) -> None:
     ]
     lines += ["PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"]
     (etc / "slurm.conf").write_text("".join(lines))
+    # None are made, but slurmd wants to know which kind.
+    (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
     names = ["localhost", "controller", *nodes]
     (etc / "hosts").write_text("".join(f"127.0.0.1 {name}\n" for name in names))
     (etc / "key").write_bytes(secrets.token_bytes(128))

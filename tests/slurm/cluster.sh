@@ -44,6 +44,8 @@ fi
 
 hostname controller
 mount --bind "$folder/etc/hosts" /etc/hosts
+# What /sys says of network devices is of the namespace in which it was mounted.
+mount -t sysfs sysfs /sys
 mount -t tmpfs -o size=64k,mode=1777 tmpfs "$folder/small"
 ip link set lo up
 # Slurm looks up names only where there is an address besides the loopback's.

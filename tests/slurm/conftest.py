@@ -20,6 +20,9 @@ _VARIABLES = {
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    # UCX finds that the nodes are one machine, and sometimes that their network has no bandwidth.
+    "MPIR_CVAR_CH4_NETMOD": "ofi",
+    "FI_PROVIDER": "tcp",
     # MPICH 5.0.2's collectives for shared memory sometimes hang on a busy machine by themselves.
     "MPIR_CVAR_DEVICE_COLLECTIVES": "none",
 }

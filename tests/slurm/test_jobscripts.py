@@ -10,7 +10,10 @@ import pytest
 from conftest import LIBRARIES
 
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
-FAST = ("--sizes", "8,1KiB", "--time-budget", "0.05", "-a", "ring")
+SHARED = ("--thread-level", "multiple")
+"""Of MPI: nodes share their cores here, and below it MPICH's waits don't yield."""
+FAST = ("--sizes", "8,1KiB", "--time-budget", "0.05", "-a", "ring", *SHARED)
+LONG = ("-a", "ring", "--repetitions", "1000000", "--target-ci", "1e-9", "--time-budget", "0.5")
 SHAPE = ("--nodes=2", "--ntasks-per-node=2")
 
 
@@ -76,3 +79,31 @@ def test_bench_runs_under_the_librarys_own_launcher(submit, tmp_path, mpi):
     run = lines(path)[0]
     assert (run["ranks"], run["nodes"]) == (4, 2)
     assert run["launcher"] != "srun"
+
+
+@pytest.mark.parametrize("launcher", ["auto", "mpirun"])
+@pytest.mark.parametrize("mpi", LIBRARIES)
+def test_a_job_that_is_out_of_time_ends_in_order_and_says_so(
+    slurm, submit, tmp_path, mpi, launcher
+):
+    words = ("allreduce", *LONG, *SHARED)
+    job = submit.start(mpi, "bench", *words, mpi=launcher)
+    measured = until(lambda: [p for p in tmp_path.glob("*.jsonl") if len(lines(p)) > 2])
+    # What --signal=B:USR1@120 does two minutes before the end.
+    slurm.slurm("scancel", "--batch", "--signal=USR1", job)
+    assert set(slurm.wait(job).values()) == {"FAILED"}
+    log = submit.log(job)
+    *_, last = records = lines(*measured)
+    assert (last["type"], last["by"]) == ("ended", "SIGUSR1"), log
+    assert f"ended in order by SIGUSR1, with {last['left']} sizes left to measure" in log
+    assert len({r["bytes"] for r in records if r["type"] == "measurement"}) + last["left"] == 22
+    assert "Traceback" not in log
+
+
+def until(found, limit=30.0):
+    """Wait until something is found, and return it."""
+    deadline = monotonic() + limit
+    while not (value := found()):
+        assert monotonic() < deadline, "it never came"
+        sleep(0.05)
+    return value
