@@ -1,4 +1,4 @@
-"""The Slurm that these tests share, and the environments with MPI libraries that its jobs run in."""
+"""The Slurm that these tests share, and environments with MPI libraries for its jobs."""
 
 import os
 import sys
