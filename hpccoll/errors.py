@@ -23,6 +23,10 @@ class EndedError(HpccollError):
     """A run was told to end before it had measured everything (exit code 1)."""
 
 
+class IncompleteError(HpccollError):
+    """Elements of a sweep have no result yet, or failed (exit code 1)."""
+
+
 class VerificationError(HpccollError):
     """A schedule is wrong; the message is the counterexample (exit code 1)."""
 

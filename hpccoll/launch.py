@@ -156,10 +156,22 @@ def check_library(launch: Launch, vendor: str, version: str) -> None:
     )
 
 
+def flavour(vendor: str) -> str:
+    """Return through which interface of srun's, as its ``--mpi`` says, a library finds all ranks.
+
+    Open MPI does through PMIx alone, MPICH and those made of it through PMI-2.
+
+    Parameters
+    ----------
+    vendor
+        As ``mpi4py.MPI.get_vendor`` names it.
+    """
+    return "pmix" if vendor == OPEN_MPI_VENDOR else "pmi2"
+
+
 def _in_a_job(vendor: str) -> str:
     """Return which launches find all ranks of a library in a job of Slurm."""
-    flavour = "pmix" if vendor == OPEN_MPI_VENDOR else "pmi2"
-    return f"srun --mpi={flavour}, or mpirun inside the job"
+    return f"srun --mpi={flavour(vendor)}, or mpirun inside the job"
 
 
 def check_size(

@@ -7,6 +7,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from hpccoll.errors import UsageError
+from hpccoll.launch import flavour
 
 AUTO = "auto"
 MPIRUN = "mpirun"
@@ -33,24 +34,15 @@ def launcher(choice: str = AUTO) -> tuple[str, ...]:
     UsageError
         It isn't there, or mpi4py loads no library here.
     """
-    found = flavour(_vendor(), _offered()) if choice == AUTO else choice
+    found = chosen(_vendor(), _offered()) if choice == AUTO else choice
     if found == MPIRUN:
         return (_mpirun(),)
     return ("srun", "--kill-on-bad-exit=1", f"--mpi={found}")
 
 
-def flavour(vendor: str, offered: Container[str]) -> str:
-    """Return which of `CHOICES` a library needs where srun offers these interfaces.
-
-    Open MPI finds srun's ranks through PMIx alone, MPICH and those made of it through PMI-2; srun
-    starts all others as separate worlds of one rank.
-
-    Parameters
-    ----------
-    vendor
-        The library, as ``mpi4py.MPI.get_vendor`` names it.
-    """
-    needed = "pmix" if vendor == "Open MPI" else "pmi2"
+def chosen(vendor: str, offered: Container[str]) -> str:
+    """Return which of `CHOICES` a vendor's library needs where srun offers these interfaces."""
+    needed = flavour(vendor)
     return needed if needed in offered else MPIRUN
 
 

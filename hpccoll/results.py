@@ -234,6 +234,11 @@ class Writer:
         self._file.write("".join(to_json(record) + "\n" for record in records))
         self._file.flush()
 
+    @property
+    def file(self) -> int:
+        """Return the open file's descriptor."""
+        return self._file.fileno()
+
     def __enter__(self) -> "Writer":
         return self
 

@@ -35,6 +35,13 @@ class Output:
     style: str
 
 
+class Sink(Protocol):
+    """What takes the record of the run first, then those of every message at once."""
+
+    def write(self, *records: Record) -> None:
+        """Append one line each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Continuation:
     """How a session goes on where earlier ones of the same request ended.
@@ -49,7 +56,7 @@ class Continuation:
         Returns by what this process was told to end, if it was; asked on rank 0 between messages.
     """
 
-    writer: Writer | None
+    writer: Sink | None
     measured: frozenset[tuple[int, int]]
     told_to_end: Callable[[], str | None]
 
@@ -115,7 +122,7 @@ def _measure_all(
     loop: Loop,
     conditions: Conditions,
     said: tuple[Record, dict[str, str]],
-    writer: Writer | None,
+    writer: Sink | None,
     printer: "_Printer | None",
     continuation: Continuation | None,
 ) -> int:
@@ -160,7 +167,7 @@ def _measure_all(
     return failed
 
 
-def _open(output: Output, continuation: Continuation | None, stack: ExitStack) -> Writer | None:
+def _open(output: Output, continuation: Continuation | None, stack: ExitStack) -> Sink | None:
     if continuation:
         return continuation.writer
     if output.path is None:

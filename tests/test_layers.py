@@ -30,7 +30,8 @@ faults watchdog clocks
 engines
 buffers request
 check world
-arrival canary clock launch launcher progress stats straggler
+arrival canary clock launcher progress stats straggler
+launch
 patterns
 datatypes irregular
 pages

@@ -13,7 +13,7 @@ from hpccoll import __version__
 from hpccoll.errors import HpccollError, UsageError
 from hpccoll.launch import Launch, defer_end, detect
 
-_COMMANDS = ("bench", "launcher", "list", "merge", "selftest", "show", "verify")
+_COMMANDS = ("bench", "launcher", "list", "merge", "selftest", "show", "sweep", "verify")
 
 
 class _Commands(click.Group):
@@ -40,6 +40,7 @@ def cli() -> None:
     \b
     mpirun -n 4 hpccoll bench allreduce   which algorithm is fastest here, at every size
     hpccoll merge FILE...                 several launches' results in one table
+    hpccoll sweep plan sweep.toml         many benchmarks: plan, run, status, resume, collect
     hpccoll list allreduce                the algorithms there are
     hpccoll show ring -p 6                what an algorithm does, round by round
     hpccoll show ring -p 8 -o ring.svg    the picture of it
