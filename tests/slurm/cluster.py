@@ -80,6 +80,14 @@ def unable() -> str | None:
 
 
 @dataclass(frozen=True)
+class Process:
+    """A process by its number outside of the cluster's namespaces, and its command line."""
+
+    number: int
+    words: list[str]
+
+
+@dataclass(frozen=True)
 class Cluster:
     """A cluster that is up, whose clients are run in its namespaces.
 
@@ -127,15 +135,49 @@ class Cluster:
         lines = self.slurm("squeue", "-h", "-r", "-t", "all", "-j", job, "-o", "%K %T").splitlines()
         return dict(line.split() for line in lines)
 
-    def wait(self, job: str, states: set[str] = ENDED, limit: float = LIMIT) -> dict[str, str]:
-        """Wait until a job, or all of an array, is in one of these states, and return them."""
+    def wait(self, job: str, limit: float = LIMIT) -> dict[str, str]:
+        """Wait until a job, or all of an array, has ended, and return the states."""
         deadline = monotonic() + limit
-        while not set((found := self.states(job)).values()) <= states:
+        while not set((found := self.states(job)).values()) <= ENDED:
             if monotonic() > deadline:
-                about = self.slurm("scontrol", "show", "job", job)
-                raise AssertionError(f"job {job} isn't in {states} after {limit} s\n{about}")
-            sleep(0.1)
+                jobs = self.slurm("squeue", "-r", "-t", "all")
+                raise AssertionError(f"job {job} hasn't ended after {limit} s\n{jobs}")
+            sleep(0.2)
         return found
+
+    def requeued(self, array: str) -> list[str]:
+        """Return which elements of an array lost their node and wait for their new start.
+
+        Empty as long as some that lost it haven't come to that.
+        """
+        lines = self.slurm("squeue", "-h", "-r", "-j", array, "-o", "%K %T %r").splitlines()
+        found = [line.split() for line in lines]
+        if any(state == "COMPLETING" for _, state, _ in found):
+            return []
+        return [index for index, _, reason in found if reason == "BeginTime"]
+
+    def tell_to_end(self, job: str) -> None:
+        """Do to a job's script what ``--signal=B:USR1@60`` does a minute before its end."""
+        # It may have to try again, and fails if the job has ended meanwhile.
+        self.run("scancel", "--batch", "--signal=USR1", job)
+
+    def processes(self, **variables: object) -> list[Process]:
+        """Return the processes that have these variables in their environment."""
+        wanted = {f"{name}={value}" for name, value in variables.items()}
+        wanted.add(f"SLURM_CONF={self.folder}/etc/slurm.conf")
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words, own = (_words(folder / name) for name in ("cmdline", "environ"))
+            except OSError:  # gone
+                continue
+            if words and wanted <= set(own):
+                found.append(Process(int(folder.name), words))
+        return found
+
+
+def _words(path: Path) -> list[str]:
+    return path.read_bytes().decode(errors="replace").split("\0")
 
 
 @contextmanager

@@ -89,8 +89,7 @@ def test_a_job_that_is_out_of_time_ends_in_order_and_says_so(
     words = ("allreduce", *LONG, *SHARED)
     job = submit.start(mpi, "bench", *words, mpi=launcher)
     measured = until(lambda: [p for p in tmp_path.glob("*.jsonl") if len(lines(p)) > 2])
-    # What --signal=B:USR1@120 does two minutes before the end.
-    slurm.slurm("scancel", "--batch", "--signal=USR1", job)
+    slurm.tell_to_end(job)
     assert set(slurm.wait(job).values()) == {"FAILED"}
     log = submit.log(job)
     *_, last = records = lines(*measured)

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
+from cluster import ENDED
 
 EXAMPLE = re.search(
     r"```toml\n(.*?)```", (Path(__file__).parents[2] / "docs" / "slurm.md").read_text(), re.DOTALL
@@ -19,14 +20,15 @@ ranks = 2
 nodes = 2
 algorithm = "ring"
 min-bytes = "8"
-max-bytes = "4KiB"
+max-bytes = "16KiB"
 repetitions = 1000000
 target-ci = 1e-9
-time-budget = 0.4
+time-budget = 0.5
 thread-level = "multiple"
+segment = "none"
 [axes]
 collective = ["allreduce", "allgather"]
-dtype = ["float32", "float64", "int64"]
+dtype = ["float32", "float64", "int32", "int64"]
 """
 """Elements that run long enough to be hit; none ends before its time budget."""
 SHORT = """\
@@ -37,6 +39,7 @@ nodes = 2
 sizes = "8"
 time-budget = 0.1
 thread-level = "multiple"
+segment = "none"
 [axes]
 algorithm = ["ring", "tree"]
 """
@@ -84,17 +87,20 @@ class Sweep:
         assert done.returncode == 0, done.stderr
         pattern = r"^ +(\d+) .*?\b(done|running|pending|failed|missing)\b *(.*)$"
         found = re.findall(pattern, done.stdout, re.MULTILINE)
-        return {int(index): (word, reason) for index, word, reason in found}
+        return {index: (word, reason) for index, word, reason in found}
 
     def output(self):
         """Return what the jobs printed."""
         printed = sorted(self.results.glob("*.out"))
         return "\n".join(f"{path.name}: {path.read_text()}" for path in printed)
 
-    def measured(self, index):
-        """Return how many sizes the unfinished runs of an element have measured."""
-        partial = self.results.glob(f"element-{index:04d}.jsonl.partial-*")
-        return sum(path.read_text().count('"type": "group"') for path in partial)
+    def unfinished(self, but):
+        """Return the number of an element, none of these, that has measured two sizes, as text."""
+        for path in sorted(self.results.glob("element-*.jsonl.partial-*")):
+            index = str(int(path.name[8:12]))
+            if index not in but and path.read_text().count('"type": "group"') > 1:
+                return index
+        return None
 
     def assert_every_cell_is_there_once(self):
         records = [json.loads(line) for line in self.collected.read_text().splitlines()]
@@ -141,11 +147,10 @@ def test_the_sweep_of_the_chapter_runs_throttled_and_is_collected(slurm, sweep):
     *arrays, collector = made.submit("--throttle", "4", "--shared")
     assert len(arrays) == 1
     most = 0
-    while (state := slurm.states(collector)["N/A"]) in ("PENDING", "RUNNING", "COMPLETING"):
-        running = list(slurm.states(arrays[0]).values()).count("RUNNING")
-        most = max(most, running)
-        sleep(0.1)
-    assert state == "COMPLETED", made.output()
+    while not set((states := slurm.states(arrays[0])).values()) <= ENDED:
+        most = max(most, list(states.values()).count("RUNNING"))
+        sleep(0.3)
+    assert slurm.wait(collector)["N/A"] == "COMPLETED", made.output()
     assert 2 <= most <= 4
     _, cells = made.assert_every_cell_is_there_once()
     assert len({cell[0] for cell in cells}) == 24
@@ -154,3 +159,68 @@ def test_the_sweep_of_the_chapter_runs_throttled_and_is_collected(slurm, sweep):
     again = made.call("submit", made.file)
     assert again.returncode == 2
     assert "was submitted already; hpccoll sweep resume" in again.stderr
+
+
+# Elements that are ended
+
+
+@pytest.fixture
+def hit(slurm):
+    """Return functions that end an element, by its job and index, each in another way."""
+
+    def processes(job, index, program):
+        of = {"SLURM_ARRAY_JOB_ID": job, "SLURM_ARRAY_TASK_ID": index}
+        return [p.number for p in slurm.processes(**of) if p.words[0].endswith(program)]
+
+    def rank(job, index):
+        (first, *_) = processes(job, index, "python3")
+        os.kill(first, signal.SIGKILL)
+
+    def script(job, index):
+        # It has become the launcher.
+        os.kill(min(processes(job, index, "srun")), signal.SIGKILL)
+
+    def cancelled(job, index):
+        slurm.slurm("scancel", f"{job}_{index}")
+
+    def out_of_time(job, index):
+        slurm.tell_to_end(f"{job}_{index}")
+
+    def node(job, index):
+        slurm.slurm("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=test")
+
+    return [rank, script, cancelled, out_of_time, node]
+
+
+def test_of_elements_that_are_ended_in_any_way_nothing_is_lost_and_nothing_twice(slurm, sweep, hit):
+    made = sweep(LONG)
+    jobs = made.submit("--throttle", "2", "--shared")
+    kept = []
+    for end in hit:
+        # Whichever has something to lose.
+        index = until(lambda: made.unfinished(kept))
+        end(jobs[0], index)
+        kept.append(index)
+    *ended, _ = kept
+    # What ran on the node starts again, by itself after two minutes.
+    requeued = until(lambda: slurm.requeued(jobs[0]))
+    assert kept[-1] in requeued
+    assert until(lambda: made.status()[kept[-1]][0] == "pending")
+    for index in requeued:
+        slurm.slurm("scontrol", "update", f"JobId={jobs[0]}_{index}", "StartTime=now")
+    assert made.wait(jobs) == "FAILED"
+    assert "4 of 8 elements aren't done; hpccoll sweep resume runs them" in made.output()
+    status = made.status()
+    assert {index for index, (word, _) in status.items() if word == "failed"} == set(ended)
+    assert {word for word, _ in status.values()} == {"failed", "done"}
+    for index in ended:
+        assert re.search(r"; \d+ sizes are kept", status[index][1]), status
+    killed, _, _, in_order = (status[index][1] for index in ended)
+    assert "killed" in killed
+    assert "ended in order by SIGUSR1" in in_order
+    again = made.resume()
+    assert set(slurm.states(again[0])) == set(ended)
+    assert made.wait(again) == "COMPLETED", made.output()
+    records, _ = made.assert_every_cell_is_there_once()
+    runs = {r["sweep"]["index"]: r["continued"] for r in records if r["type"] == "run"}
+    assert {str(index) for index, continued in runs.items() if continued} >= set(ended)
