@@ -31,6 +31,8 @@ LIMIT = 60.0
 """Seconds that a command or a job may take; none comes near."""
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"}
 CPUS = 4
+GPUS = ("/dev/null", "/dev/zero")
+"""Devices that stand for every node's GPUs; nobody opens them."""
 
 NAMESPACES = (
     *("unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--propagation=private"),
@@ -60,6 +62,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 SlurmdParameters=config_overrides
+GresTypes=gpu
 ReturnToService=2
 EnforcePartLimits=ALL
 MpiDefault=none
@@ -215,13 +218,15 @@ def _write(folder: Path, nodes: Sequence[str]) -> None:
     etc = folder / "etc"
     lines = [_CONFIGURATION.format(folder=folder)]
     lines += [
-        f"NodeName={node} NodeAddr=127.0.0.1 Port={17000 + number} CPUs={CPUS} RealMemory=4000\n"
+        f"NodeName={node} NodeAddr=127.0.0.1 Port={17000 + number} CPUs={CPUS} RealMemory=4000 "
+        f"Gres=gpu:{len(GPUS)}\n"
         for number, node in enumerate(nodes)
     ]
     lines += ["PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"]
     (etc / "slurm.conf").write_text("".join(lines))
     # None are made, but slurmd wants to know which kind.
     (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+    (etc / "gres.conf").write_text("".join(f"Name=gpu File={device}\n" for device in GPUS))
     names = ["localhost", "controller", *nodes]
     (etc / "hosts").write_text("".join(f"127.0.0.1 {name}\n" for name in names))
     (etc / "key").write_bytes(secrets.token_bytes(128))

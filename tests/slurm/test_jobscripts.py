@@ -1,8 +1,10 @@
 """The job scripts, submitted as people do, on two nodes."""
 
 import json
+import re
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -12,8 +14,20 @@ from conftest import LIBRARIES
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
 SHARED = ("--thread-level", "multiple")
 """Of MPI: nodes share their cores here, and below it MPICH's waits don't yield."""
-FAST = ("--sizes", "8,1KiB", "--time-budget", "0.05", "-a", "ring", *SHARED)
+FAST = ("--sizes", "8,1KiB", "--time-budget", "0.05", "-a", "ring", "--segment", "none", *SHARED)
 LONG = ("-a", "ring", "--repetitions", "1000000", "--target-ci", "1e-9", "--time-budget", "0.5")
+SWEEP = """\
+[base]
+collective = "allreduce"
+ranks = 2
+nodes = 2
+sizes = "8"
+segment = "none"
+time-budget = 0.05
+thread-level = "multiple"
+[axes]
+algorithm = ["ring", "tree"]
+"""
 SHAPE = ("--nodes=2", "--ntasks-per-node=2")
 
 
@@ -42,7 +56,7 @@ def submit(slurm, environment, tmp_path):
     def log(job):
         return "".join(path.read_text() for path in sorted(tmp_path.glob(f"*-{job}*.out")))
 
-    submit.start, submit.log = start, log
+    submit.start, submit.log, submit.environment = start, log, environment
     return submit
 
 
@@ -106,3 +120,58 @@ def until(found, limit=30.0):
         assert monotonic() < deadline, "it never came"
         sleep(0.05)
     return value
+
+
+def test_the_scripts_of_a_sweep_run_its_elements_and_collect_them(slurm, submit, tmp_path):
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    plan = ("python3", "-m", "hpccoll", "sweep", "plan", tmp_path / "sweep.toml")
+    done = slurm.run(*plan, "-o", tmp_path / "plan.json", environment=submit.environment("mpich"))
+    assert done.returncode == 0, done.stderr
+    shape = ("--nodes=2", "--ntasks-per-node=1")
+    array = submit.start("mpich", "sweep", "plan.json", options=(*shape, "--array=0-1%1"))
+    after = (f"--dependency=afterany:{array}",)
+    states, log = submit("mpich", "collect", "plan.json", "all.jsonl", options=after)
+    assert states == {"COMPLETED"}, log + submit.log(array)
+    assert "2 elements: 2 done" in log
+    measured = [line for line in lines(tmp_path / "all.jsonl") if line["type"] == "measurement"]
+    assert {(line["algorithm"], line["nodes"]) for line in measured} == {
+        ("ring", 2),
+        ("tree", 2),
+        ("library", 2),
+    }
+
+
+def test_compare_mpi_measures_under_both_modules_and_merges_the_launches(
+    submit, environment, tmp_path
+):
+    folders = {mpi: environment(mpi)["PATH"].split(":")[0] for mpi in LIBRARIES}
+    modules = tmp_path / "modules.sh"
+    cases = "\n".join(f"    {mpi}) PATH={path}:$kept ;;" for mpi, path in folders.items())
+    modules.write_text(
+        "kept=$PATH\nmodule() {\n  case $2 in\n" + cases + "\n  esac\n"
+        "  [[ $1 == load ]] || PATH=$kept\n}\n"
+    )
+    states, log = submit("mpich", "compare-mpi", "allreduce", *FAST, BASH_ENV=str(modules))
+    assert states == {"COMPLETED"}, log
+    for mpi, library in LIBRARIES.items():
+        paths = sorted(tmp_path.glob(f"hpccoll-*-{mpi}-*.jsonl"))
+        assert len(paths) == 3
+        assert {lines(path)[0]["library"].startswith(library) for path in paths} == {True}
+    assert len(re.findall(r"3 launches", log)) == 2
+
+
+def test_every_rank_of_the_gpu_script_has_a_gpu_of_its_own(submit, tmp_path):
+    states, log = submit("mpich", "gpu", "allreduce", *FAST)
+    assert states == {"COMPLETED"}, log
+    (path,) = tmp_path.glob("hpccoll-gpu-*.jsonl")
+    run = lines(path)[0]
+    assert (run["ranks"], run["nodes"]) == (4, 2)
+    assert re.fullmatch(r"\d", run["environment"]["CUDA_VISIBLE_DEVICES"])
+
+
+def test_layernorm_runs_on_two_nodes(submit, tmp_path):
+    if find_spec("hpccoll.layernorm.session") is None:
+        pytest.skip("this hpccoll has no layernorm")
+    states, log = submit("mpich", "layernorm", "--tokens", "8", "--hidden", "16")
+    assert states == {"COMPLETED"}, log
+    assert list(tmp_path.glob("hpccoll-layernorm-*.jsonl"))

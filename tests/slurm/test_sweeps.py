@@ -64,9 +64,9 @@ class Sweep:
         """Submit the sweep and return the numbers of its jobs, that of the collector last."""
         return self._submitted("submit", self.file, *words)
 
-    def resume(self):
+    def resume(self, *words):
         """Submit what is missing or failed, and return the numbers of the jobs."""
-        return self._submitted("resume", self.plan)
+        return self._submitted("resume", self.plan, *words)
 
     def _submitted(self, *words):
         done = self.call(*words)
@@ -81,9 +81,9 @@ class Sweep:
         """Wait for jobs, of which the last collects; return its state."""
         return self.slurm.wait(jobs[-1])["N/A"]
 
-    def status(self):
+    def status(self, *words):
         """Return the states and reasons of the elements, by index."""
-        done = self.call("status", self.plan)
+        done = self.call("status", self.plan, *words)
         assert done.returncode == 0, done.stderr
         pattern = r"^ +(\d+) .*?\b(done|running|pending|failed|missing)\b *(.*)$"
         found = re.findall(pattern, done.stdout, re.MULTILINE)
@@ -224,3 +224,75 @@ def test_of_elements_that_are_ended_in_any_way_nothing_is_lost_and_nothing_twice
     records, _ = made.assert_every_cell_is_there_once()
     runs = {r["sweep"]["index"]: r["continued"] for r in records if r["type"] == "run"}
     assert {str(index) for index, continued in runs.items() if continued} >= set(ended)
+
+
+def test_a_sweep_whose_disk_was_full_goes_on_when_there_is_room(slurm, sweep):
+    made = sweep(LONG.replace("time-budget = 0.5", "time-budget = 0.05"))
+    made.results = slurm.small / "results"
+    folder = ("--directory", made.results)
+    jobs = made.submit("--throttle", "4", "--shared", *folder)
+    assert made.wait(jobs) == "FAILED"
+    found = made.status(*folder)
+    words = Counter(word for word, _ in found.values())
+    assert words["failed"], found
+    assert set(words) <= {"done", "failed"}, "each is whole, or says that it isn't"
+    slurm.slurm("mount", "-o", "remount,size=8m", slurm.small)
+    assert made.wait(made.resume(*folder)) == "COMPLETED"
+    made.assert_every_cell_is_there_once()
+
+
+def test_elements_whose_time_is_nearly_up_end_in_order(slurm, sweep):
+    made = sweep(LONG.replace("time-budget = 0.5", "time-budget = 60").replace("float64", "int16"))
+    # Slurm sends it up to a minute early, so about now.
+    *_, collector = made.submit(
+        "--shared", "--throttle", "8", "--", "--time=1", "--signal=B:USR1@45"
+    )
+    assert slurm.wait(collector)["N/A"] == "FAILED"
+    states = made.status()
+    assert {word for word, _ in states.values()} == {"failed"}
+    assert all("ended in order by SIGUSR1" in reason for _, reason in states.values()), states
+
+
+# Libraries
+
+
+def test_elements_of_two_mpi_libraries_are_started_as_each_needs_it(sweep, environment):
+    made = sweep(SHORT + 'mpi = ["mpich", "openmpi"]\n')
+    pythons = [
+        word
+        for name in ("mpich", "openmpi")
+        for path in [Path(environment(name)["PATH"].split(":")[0]) / "python3"]
+        for word in ("--python", f"{name}={path}")
+    ]
+    assert made.run("--shared", "--throttle", "2", *pythons) == "COMPLETED", made.output()
+    records, _ = made.assert_every_cell_is_there_once()
+    runs = [record for record in records if record["type"] == "run"]
+    libraries = Counter((run["library"].split()[0], run["launcher"]) for run in runs)
+    assert libraries == {("MPICH", "srun"): 2, ("Open", "srun"): 2}
+
+
+def test_elements_run_under_the_librarys_own_launcher(sweep):
+    made = sweep(SHORT, mpi="openmpi")
+    assert made.run("--mpi", "mpirun", "--shared", "--throttle", "2") == "COMPLETED", made.output()
+    records, _ = made.assert_every_cell_is_there_once()
+    launchers = {record["launcher"] for record in records if record["type"] == "run"}
+    assert launchers == {"Open MPI's mpirun"}
+
+
+def test_the_reason_of_elements_that_were_started_wrong_is_their_state(sweep):
+    made = sweep(SHORT, mpi="openmpi")
+    assert made.run("--mpi", "pmi2", "--shared") == "FAILED"
+    for word, reason in made.status().values():
+        assert word == "failed"
+        assert "is over" in reason
+    assert made.output().count("use srun --mpi=pmix, or mpirun inside the job") == 2
+
+
+def test_what_would_be_submitted_is_printed_and_nothing_is_done(slurm, sweep):
+    made = sweep(SHORT)
+    done = made.call("submit", made.file, "--dry-run", "--throttle", "7")
+    assert done.returncode == 0, done.stderr
+    assert "--array=0-1%7 --ntasks=2 --nodes=2 --ntasks-per-node=1" in done.stdout
+    assert "--dependency=afterany:JOB1" in done.stdout
+    assert not made.plan.exists()
+    assert not made.results.exists()
