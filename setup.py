@@ -13,7 +13,7 @@ def extension(name: str, source: str, **macros: int) -> Extension:
     return Extension(
         f"hpccoll.engines.{name}",
         [FOLDER + source, FOLDER + "_kernels.c"],
-        depends=[FOLDER + "_kernels.h"],
+        depends=[FOLDER + "_kernels.h", FOLDER + "_reproducible.h"],
         define_macros=[(macro, str(value)) for macro, value in macros.items()],
         extra_compile_args=["-O3", "-ffp-contract=off"],
         optional=True,

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from hpccoll.choice import Choice
 from hpccoll.instructions import Instructions
+from hpccoll.landings import Landings
 from hpccoll.layout import INPUT, SCRATCH, Message, Region
-from hpccoll.local_work import Incoming, LocalWork, written_buffer
+from hpccoll.local_work import Incoming, LocalWork
 from hpccoll.messages import Cutting
 from hpccoll.places import Places
 from hpccoll.plan import Plan, PostRecv, PostSend, Reduce, Scale
-from hpccoll.schedule import DATA, Combine, Ranges, Recv, Round, Send, ranges
+from hpccoll.schedule import DATA, Combine, Ranges, Recv, Round, Send
 from hpccoll.scratch import allocate
 from hpccoll.segmentation import WHOLE, Segmentation
 
@@ -63,7 +64,7 @@ class _Binder:
         self.segmentation = cut
         self.places = places
         self.instructions = Instructions()
-        self.cutting = Cutting(places, message.itemsize, cut)
+        self.cutting = Cutting(places, rank, message.itemsize, cut)
         self.work = LocalWork(places, self.instructions)
 
     # Rounds
@@ -77,9 +78,9 @@ class _Binder:
             if isinstance(action, Send)
             for names in self.cutting.messages(action.blocks)
         ]
-        busy = [region for send in sends for region in send.regions]
+        landings = Landings(self.places, step, [r for send in sends for r in send.regions])
         receives = [
-            Incoming(index, action, names, self._landing(step, index, names, busy))
+            Incoming(index, action, names, landings.choose(index, names))
             for index, action in enumerate(step.actions)
             if isinstance(action, Recv | Combine)
             for names in self.cutting.messages(action.blocks)
@@ -104,43 +105,28 @@ class _Binder:
         If none does, the messages of two rounds are in flight, and the network never rests. If one
         does, this round's receives can wait as well: posted early they'd cost Open MPI a fifth.
         """
-        needed = any(map(self._needs_earlier, sends))
+        needed = self._need_earlier(sends)
         self.instructions.wait_for(
             lambda post: post.round < number - 1 or (needed and isinstance(post, PostRecv))
         )
 
-    def _needs_earlier(self, send: _Outgoing) -> bool:
-        """Tell whether a send needs what is received, or reduced, in earlier rounds.
+    def _need_earlier(self, sends: list[_Outgoing]) -> bool:
+        """Tell whether some send needs what is received, or reduced, in earlier rounds.
 
         What a signal tells is that all before it has happened, and what follows one waits for it.
         """
         received = [
             post.region for post in self.instructions.flying.values() if isinstance(post, PostRecv)
         ]
-        if not send.names or not all(region.count for region in received):
-            return bool(received)
+        signal = not all(send.names for send in sends) or not all(r.count for r in received)
+        if sends and received and signal:
+            return True
         return any(
             self.instructions.needed(PostSend(0, send.action.peer, region, 0, 0))
-            or any(region.overlaps(other) for other in received)
+            or self.instructions.receiving(region)
+            for send in sends
             for region in send.regions
         )
-
-    def _landing(self, step: Round, index: int, names: Ranges, busy: list[Region]) -> Region:
-        """Choose where a message is received, and claim it for this round in `busy`."""
-        action = step.actions[index]
-        assert isinstance(action, Recv | Combine)
-        count = self.places.count(names)
-        homes = self.places.homes(action.buffer, names) or []
-        fits = len(homes) == 1 and not any(homes[0].overlaps(region) for region in busy)
-        if isinstance(action, Combine) and fits:
-            # The accumulator must still live elsewhere, or the message would overwrite it; and
-            # nothing else may write the place before the message is reduced.
-            fits = all(
-                place.space == INPUT for place in self.places.located(action.buffer, names)
-            ) and not _written_before(step, index, names)
-        landing = homes[0] if fits else self.places.temporary(count)
-        busy.append(landing)
-        return landing
 
     def _post(
         self,
@@ -162,14 +148,15 @@ class _Binder:
         if first:
             self._post_sends(sends, number)
         held_back: list[PostRecv] = []
+        waiting: set[tuple[int, int]] = set()
         for receive, landings in zip(receives, pieces, strict=True):
             action = receive.action
             for landing in landings[: self.segmentation.window] if pipelined else landings:
                 post = PostRecv(0, action.peer, landing, action.channel, number)
                 # Matching is in order, so one receive held back holds back later ones of its peer.
-                after = any((p.peer, p.channel) == (post.peer, post.channel) for p in held_back)
-                if after or self.instructions.needed(post):
+                if (post.peer, post.channel) in waiting or self.instructions.needed(post):
                     held_back.append(post)
+                    waiting.add((post.peer, post.channel))
                 else:
                     self.instructions.emit(post)
         if not first:
@@ -246,7 +233,7 @@ class _Binder:
         action = receive.action
         assert isinstance(action, Combine)
         self.work.reduce(action.buffer, receive.names, pieces, action.side, True)
-        work, self.instructions.pending = iter(self.instructions.pending), []
+        work = iter(self.instructions.take())
         for index, piece in enumerate(pieces):
             left = piece.count
             while left:
@@ -277,15 +264,3 @@ class _Binder:
         return Plan(
             self.rank, self.size, issued, self.places.layout, scratch, slots, self.work.packed
         )
-
-
-def _written_before(step: Round, index: int, names: Ranges) -> bool:
-    """Tell whether another action writes some of `names` before action `index` acts."""
-    return any(
-        part.start < other.stop and other.start < part.stop
-        for place, action in enumerate(step.actions)
-        if not isinstance(action, Send) and place != index and written_buffer(action) == DATA
-        if place < index or isinstance(action, Recv)
-        for other in ranges(action.blocks)
-        for part in names
-    )

@@ -1,7 +1,7 @@
 """Buffers of one measurement, planned before they are allocated."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,16 @@ SHARE = 0.9
 
 def allocate(place: Layout, scratch: int, dtype: np.dtype[Any]) -> list[Array]:
     """Return the input, output and scratch spaces, every page of them touched."""
-    return [np.zeros(count, dtype) + 0 for count in (place.input, place.output, scratch)]
+    return [np.full(count, 0, dtype) for count in (place.input, place.output, scratch)]
+
+
+def working(
+    user: Sequence[Array], place: Layout, scratch: int, landing: int, partial: np.dtype[Any]
+) -> list[Array]:
+    """Return all spaces of a plan whose partial results have a type, the caller's or another."""
+    if partial == user[0].dtype:
+        return [*user, np.full(scratch, 0, partial)]
+    return [*allocate(place, scratch, partial), *user, np.full(landing, 0, user[0].dtype)]
 
 
 def available() -> int:

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from hpccoll.bind import bind
-from hpccoll.buffers import allocate, check_memory
+from hpccoll.buffers import allocate, check_memory, working
 from hpccoll.choice import Choice
-from hpccoll.datatypes import Array
+from hpccoll.conversions import bind_partial
+from hpccoll.datatypes import Array, Operator
 from hpccoll.engines.call import Call
 from hpccoll.engines.library import LibraryCall, function_of
 from hpccoll.engines.python import PythonCall
@@ -32,6 +31,8 @@ class Candidate:
     ----------
     label
         The algorithm as it was asked for.
+    operator, baseline
+        The operator that runs, and the label of what it is compared with.
     parameters, chosen
         The values that run, and the names of those that the model chose.
     selection
@@ -43,6 +44,8 @@ class Candidate:
     parameters: dict[str, Value]
     chosen: tuple[str, ...]
     call: Call
+    operator: Operator
+    baseline: str = LIBRARY
     selection: Selection | None = None
 
     @property
@@ -60,7 +63,7 @@ class Candidates:
     spaces
         The caller's input and output.
     everything
-        These and the scratch memory.
+        These and the plans' own.
     skipped
         Why algorithms of the library can't be called with this message, by label.
     """
@@ -87,12 +90,16 @@ def memory(
     need = 0
     for message in messages:
         place = layout(request.collective, world.rank, world.size, message)
-        wide = (place.input + place.output) * _wide(request).itemsize if _widens(request) else 0
-        own = (place.input + place.output) * request.dtype.itemsize
+        types = {request.dtype, *map(request.partial, request.operators)}
+        own = (place.input + place.output) * sum(each.itemsize for each in types)
         # Before plans are bound: they take long where a size is far too large.
-        check_memory(world, own + wide, what)
-        plans = _plans(request, _resolved(request, choices, world, message), world, message)
-        need = max(need, own + wide + _scratch(plans) * _wide(request).itemsize)
+        check_memory(world, own, what)
+        resolved = _resolved(request, choices, world, message)
+        for operator in request.operators:
+            plans = _plans(request, operator, resolved, world, message)
+            scratch, landing = _room(plans)
+            own += scratch * request.partial(operator).itemsize + landing * request.dtype.itemsize
+        need = max(need, own)
     check_memory(world, need, what)
 
 
@@ -106,49 +113,90 @@ def candidates(
 ) -> Candidates:
     """Allocate the buffers of one message and bind everything that competes to them."""
     place = layout(request.collective, world.rank, world.size, message)
+    user = allocate(place, 0, request.dtype)[:2]
+    calls, everything = list[Candidate](), list(user)
+    for operator in request.operators:
+        own, spaces = _algorithms(request, operator, choices, world, loop, message, user)
+        calls += own
+        everything += spaces
+    function = function_of(request.collective, message, world.size)
+    selected, skipped = selections.of(function, message)
+    if lacks := library_lacks(request, world):
+        skipped |= {selection.choice.label: f"{REFUSED}{lacks}" for selection in selected}
+    else:
+        theirs = (request, loop, message, place, user)
+        if request.library:
+            call = _library(*theirs, world)
+            calls.append(Candidate(LIBRARY, LIBRARY, {}, (), call, request.operator))
+        calls += [
+            _forced(selection, _library(*theirs, world, selection), request.operator)
+            for selection in selected
+        ]
+    return Candidates(tuple(calls), place, user, everything, skipped)
+
+
+def library_lacks(request: Request, world: World) -> str | None:
+    """Say what the MPI library hasn't to do the same, if anything."""
+    if len(request.operators) > 1:
+        return f"{world.library} has no reproducible sum"
+    if world.datatype(request.dtype) is None:
+        return f"{world.library} has no type for {request.dtype.name}"
+    return None
+
+
+def _algorithms(
+    request: Request,
+    operator: Operator,
+    choices: Sequence[Choice],
+    world: World,
+    loop: Loop,
+    message: Message,
+    user: list[Array],
+) -> tuple[list[Candidate], list[Array]]:
+    """Bind all algorithms with one operator; return them and what they share but the caller's."""
     resolved = _resolved(request, choices, world, message)
-    plans = _plans(request, resolved, world, message)
-    spaces = allocate(place, _scratch(plans), _wide(request))
-    user = allocate(place, 0, request.dtype)[:2] if _widens(request) else spaces[:2]
+    plans = _plans(request, operator, resolved, world, message)
+    place = layout(request.collective, world.rank, world.size, message)
+    spaces = working(user, place, *_room(plans), request.partial(operator))
+    *_, baseline = request.operators
     calls = [
         Candidate(
             choice.algorithm.name,
-            choice.label,
+            request.label(choice, operator),
             running.values,
             tuple(name for name in running.parameters if name not in choice.parameters),
-            _own(request, world, loop, plan, spaces, user if _widens(request) else None),
+            _own(plan, operator, spaces, world, loop),
+            operator,
+            LIBRARY if baseline is request.operator else request.label(choice, baseline),
         )
         for choice, running, plan in zip(choices, resolved, plans, strict=True)
     ]
-    function = function_of(request.collective, message, world.size)
-    selected, skipped = selections.of(function, message)
-    if world.datatype(request.dtype) is None:
-        reason = f"{REFUSED}{world.library} has no type for {request.dtype.name}"
-        skipped |= {selection.choice.label: reason for selection in selected}
-    else:
-        bound = (request, loop, message, place, user)
-        if request.library:
-            calls.append(Candidate(LIBRARY, LIBRARY, {}, (), _library(*bound, world)))
-        calls += [_forced(selection, _library(*bound, world, selection)) for selection in selected]
-    return Candidates(tuple(calls), place, user, [*user, *spaces[2:]], skipped)
+    return calls, [space for space in spaces if not any(space is theirs for theirs in user)]
 
 
-def _forced(selection: Selection, call: Call) -> Candidate:
+def _forced(selection: Selection, call: Call, operator: Operator) -> Candidate:
     choice = selection.choice
-    return Candidate(choice.algorithm, choice.label, dict(choice.parameters), (), call, selection)
+    return Candidate(
+        choice.algorithm,
+        choice.label,
+        dict(choice.parameters),
+        (),
+        call,
+        operator,
+        selection=selection,
+    )
 
 
 def _own(
-    request: Request,
+    plan: Plan,
+    operator: Operator,
+    spaces: list[Array],
     world: World,
     loop: Loop,
-    plan: Plan,
-    spaces: list[Array],
-    user: list[Array] | None,
 ) -> Call:
     if loop.native:
-        return loop.native.plan(plan, spaces, request.operator, user)
-    return PythonCall(plan, spaces, request.operator, world.comm, user)
+        return loop.native.plan(plan, spaces, operator)
+    return PythonCall(plan, spaces, operator, world.comm)
 
 
 def _library(
@@ -173,15 +221,6 @@ def _library(
     return LibraryCall(*arguments, comm, datatype)
 
 
-def _widens(request: Request) -> bool:
-    """Tell whether partial results are kept and sent in a wider type than the caller's."""
-    return request.collective.reduces and request.accumulate == "float32"
-
-
-def _wide(request: Request) -> "np.dtype[np.generic]":
-    return np.dtype(np.float32) if _widens(request) else request.dtype
-
-
 def _resolved(
     request: Request, choices: Sequence[Choice], world: World, message: Message
 ) -> list[Choice]:
@@ -191,11 +230,19 @@ def _resolved(
 
 
 def _plans(
-    request: Request, choices: Sequence[Choice], world: World, message: Message
+    request: Request,
+    operator: Operator,
+    choices: Sequence[Choice],
+    world: World,
+    message: Message,
 ) -> list[Plan]:
-    wide = replace(message, itemsize=_wide(request).itemsize)
-    return [bind(c, world.rank, world.size, wide, request.segmentation) for c in choices]
+    partial = request.partial(operator)
+    wide = replace(message, itemsize=partial.itemsize)
+    make = bind if partial == request.dtype else bind_partial
+    return [make(c, world.rank, world.size, wide, request.segmentation) for c in choices]
 
 
-def _scratch(plans: Sequence[Plan]) -> int:
-    return max([0, *(plan.scratch for plan in plans)])
+def _room(plans: Sequence[Plan]) -> tuple[int, int]:
+    """Return the elements of scratch and of landings that the plans need."""
+    scratch, landing = ([plan.scratch for plan in plans], [plan.landing for plan in plans])
+    return max([0, *scratch]), max([0, *landing])

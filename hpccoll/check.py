@@ -16,13 +16,23 @@ it depends on the order of multiplication; what is expected is never NaN.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hpccoll.collectives import ALL, OWNER, Collective
-from hpccoll.datatypes import COMPLEX, INTEGER, Array, Operator, bits, divide, kind, part
+from hpccoll.datatypes import (
+    COMPLEX,
+    INTEGER,
+    SIGNIFICAND,
+    Array,
+    Operator,
+    bits,
+    divide,
+    kind,
+    part,
+)
 from hpccoll.layout import INPUT, Layout, Message, Region, natural
 from hpccoll.partition import Partition, pieces
 from hpccoll.patterns import Design, design
@@ -30,9 +40,8 @@ from hpccoll.patterns import Design, design
 CHUNK = 1 << 18
 """Elements that are generated at a time, so that a check needs little memory."""
 
-_SIGNIFICAND = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 _EXPONENT = {"float16": 15, "bfloat16": 127, "float32": 127, "float64": 1023}
-"""Bits of the significand, and the largest exponent, by the type."""
+"""The largest exponent, by the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ class Pattern:
         real = part(self.dtype).name
         if self._exponents:
             return _EXPONENT[real]
-        limit = 1 << _SIGNIFICAND[real]
+        limit = 1 << SIGNIFICAND[real]
         # Divided by the number of ranks, larger sums could become equal; imaginary parts are twice.
         return limit >> (self._name == "avg") + (kind(self.dtype) == COMPLEX)
 
@@ -135,7 +144,7 @@ class Pattern:
             result = self._values(self._design.result(self._base(start, stop)))
         else:
             inputs = (self.inputs(source, start, stop) for source in sources)
-            result = reduce(self.operator.ufunc, inputs)
+            result = self.operator.reduced(self.dtype, inputs)
         if self.message.average:
             divide(result, self.size)
         return result
@@ -185,7 +194,7 @@ class Pattern:
     def fill(self, rank: int, place: Layout, spaces: list[Array]) -> None:
         """Write the input of `rank` into its buffers, and a wrong value everywhere else."""
         for space in spaces[1:]:
-            space.fill(self._poison)
+            space.fill(-1 if space.dtype.names else self._poison)  # of accumulators that is NaN
         region = place.held
         for low in range(0, region.count, CHUNK):
             high = min(low + CHUNK, region.count)

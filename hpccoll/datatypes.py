@@ -10,19 +10,23 @@ kernels, so that the two can be compared by their bits:
   fused multiply-add. A complex sum or division is that of the parts.
 - matmul2x2 takes a uint64 as a 2x2 matrix of four 16-bit integers, row by row from the lowest bits
   on, and multiplies modulo 2**16: associative and not commutative.
+- rsum is a sum of float32 or float64 with the same bits for any algorithm, number and order of
+  ranks, and cutting of messages: `hpccoll.reproducible` defines it, and its partial results.
 - min and max of floats put -0 below +0 and give the canonical quiet NaN if either operand is NaN,
   so that they are commutative and associative to the bit.
 
 Only the sign and payload of a NaN that float32, float64 or complex arithmetic gives are left open.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hpccoll import reproducible
 from hpccoll.errors import UsageError, unknown
 
 Array = NDArray[Any]
@@ -34,6 +38,9 @@ DTYPES = (
 """Names of the element types, as numpy and ml_dtypes spell them."""
 
 INTEGER, FLOAT, COMPLEX = "integer", "float", "complex"
+
+SIGNIFICAND = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+"""Bits of the floats' significands, by the type."""
 
 _NAN = {"float16": 0x7E00, "bfloat16": 0x7FC0, "float32": 0x7FC00000, "float64": 0x7FF8 << 48}
 """The bits of the canonical quiet NaN."""
@@ -169,6 +176,25 @@ def divide(data: Array, divisor: int) -> None:
         np.divide(data, data.dtype.type(divisor), out=data)
 
 
+def convert(source: Array, into: Array) -> None:
+    """Copy elements to another type: floats to wider ones or accumulators, and back."""
+    if source.dtype == into.dtype or not (source.dtype.names or into.dtype.names):
+        np.copyto(into, source, casting="same_kind")
+    elif into.dtype.names:
+        reproducible.encode(source, into)
+    else:
+        reproducible.decode(source, into)
+
+
+def converted(data: Array, of: np.dtype[Any]) -> Array:
+    """Return elements in a type that `convert` knows, themselves if it is theirs."""
+    if data.dtype == of:
+        return data
+    into = np.empty(data.shape, of)
+    convert(data, into)
+    return into
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """A reduction operator.
@@ -188,6 +214,8 @@ class Operator:
     average
         The result of the reduction is divided, by `divide`, by the number of ranks: once, at the
         end.
+    plain
+        Name of the operator that it makes reproducible: partial results are accumulators.
     idempotent
         Counting a rank twice changes nothing.
     """
@@ -200,6 +228,16 @@ class Operator:
     idempotent: bool = False
     commutative: bool = True
     only: tuple[str, ...] = ()
+    plain: str | None = None
+
+    def partial(self, of: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the type of partial results of a type."""
+        return reproducible.ACCUMULATORS[of.name] if self.plain else of
+
+    def reduced(self, of: np.dtype[Any], operands: Iterable[Array]) -> Array:
+        """Return one or more operands of a type reduced in their order, not divided."""
+        partial = self.partial(of)
+        return converted(reduce(self.ufunc, (converted(each, partial) for each in operands)), of)
 
     def defined_for(self, of: np.dtype[Any]) -> bool:
         """Tell whether the operator is defined for the type."""
@@ -221,6 +259,9 @@ OPERATORS = {
         Operator("lor", _logical(np.logical_or), "LOR", (INTEGER,), idempotent=True),
         Operator("lxor", _logical(np.logical_xor), "LXOR", (INTEGER,)),
         Operator("matmul2x2", _matmul2x2, None, (INTEGER,), commutative=False, only=("uint64",)),
+        Operator(
+            "rsum", reproducible.merge, None, (FLOAT,), only=("float32", "float64"), plain="sum"
+        ),
     )
 }
 """Every operator by its name."""
@@ -249,6 +290,8 @@ def operator_for(name: str, of: np.dtype[Any]) -> Operator:
         why = ": it is a sum and one division, which integers don't have"
     elif name in ("min", "max"):
         why = ": complex numbers have no order"
+    elif found.plain and kind(of) == INTEGER:
+        why = f": the plain {found.plain} of integers is reproducible"
     defined = " and ".join(found.only or [f"{kind} types" for kind in found.kinds])
     having = [o.name for o in OPERATORS.values() if o.defined_for(of)]
     raise UsageError(

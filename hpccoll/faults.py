@@ -7,7 +7,7 @@ it says why.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 
@@ -94,12 +94,12 @@ class Victim:
         """Return the result that the inputs of `ranks` give, as if they were all."""
         if not ranks:
             return self.before
-        (span,) = self.place.result_spans
-        inputs = [self.pattern.inputs(rank, span.start, span.stop) for rank in ranks]
+        pattern, (span,) = self.pattern, self.place.result_spans
+        inputs = [pattern.inputs(rank, span.start, span.stop) for rank in ranks]
         with np.errstate(all="ignore"):  # it may well not fit into the type
-            result: Array = reduce(self.pattern.operator.ufunc, inputs)
-            if self.pattern.operator.average:
-                divide(result, self.pattern.size)
+            result = pattern.operator.reduced(pattern.dtype, inputs)
+            if pattern.operator.average:
+                divide(result, pattern.size)
         return result
 
 

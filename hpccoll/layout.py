@@ -10,7 +10,11 @@ from hpccoll.partition import Partition, Window
 INPUT = 0
 OUTPUT = 1
 SCRATCH = 2
-SPACES = ("input", "output", "scratch")
+USER = 3
+"""From here on spaces have the caller's elements, where those before have partial results of
+another type: the caller's input and output, and what receives messages of such elements."""
+LANDING = 5
+SPACES = ("input", "output", "scratch", "input", "output", "scratch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,15 @@ class Region:
             self.space == other.space
             and self.offset < other.offset + other.count
             and other.offset < self.offset + self.count
+        )
+
+    def inside(self, other: "Region") -> bool:
+        """Tell whether it has elements, and the other one has them all."""
+        return (
+            self.count > 0
+            and self.space == other.space
+            and other.offset <= self.offset
+            and self.offset + self.count <= other.offset + other.count
         )
 
 

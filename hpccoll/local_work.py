@@ -77,9 +77,9 @@ class LocalWork:
             if not count or (place := self.places.where[DATA, block]) == goal:
                 continue
             copy = Copy(Region(*goal, count), Region(*place, count))
-            previous = self.instructions.pending[-1] if self.instructions.pending else None
+            previous = self.instructions.last
             if isinstance(previous, Copy) and (joined := _joined_copies(previous, copy)):
-                self.instructions.pending[-1] = joined
+                self.instructions.replace_last(joined)
             else:
                 self.instructions.defer(copy)
 
@@ -98,12 +98,14 @@ class LocalWork:
         for receive in receives:
             if isinstance(receive.action, Recv):
                 self._land(receive.action, receive.names, receive.landing)
+        arrived: dict[int, list[Incoming]] = {}
+        for receive in receives:
+            arrived.setdefault(receive.index, []).append(receive)
         for index, action in enumerate(step.actions):
             if isinstance(action, Combine):
-                for receive in receives:
-                    if receive.index == index:
-                        operand = [receive.landing]
-                        self.reduce(action.buffer, receive.names, operand, action.side, True)
+                for receive in arrived.get(index, ()):
+                    operand = [receive.landing]
+                    self.reduce(action.buffer, receive.names, operand, action.side, True)
             elif isinstance(action, ReduceBlocks):
                 names = ranges(action.blocks)
                 operand = self.places.located(action.source, names)

@@ -15,7 +15,6 @@ from hpccoll.check import LeftEarly, Pattern
 from hpccoll.errors import EngineError
 from hpccoll.layout import Message
 from hpccoll.measurement import Group, Measurement
-from hpccoll.registry import LIBRARY
 from hpccoll.request import Request
 from hpccoll.sampling import NOTHING, Loop, touched
 from hpccoll.selection.selections import REFUSED, Selections
@@ -131,14 +130,12 @@ class _Cell:
         for series in self.series:
             # Where no call was in time: rather late ones, and said so, than none.
             series.samples = series.samples or series.delayed
-        library = next((s.samples for s in self.series if s.candidate.algorithm == LIBRARY), None)
-        return [self._result(series, library, warmup, stopped_by) for series in self.series]
+        return [self._result(series, warmup, stopped_by) for series in self.series]
 
-    def _result(
-        self, series: Series, library: list[float] | None, warmup: int, stopped_by: str
-    ) -> Measurement:
+    def _result(self, series: Series, warmup: int, stopped_by: str) -> Measurement:
         verdict = "failed" if series.mismatches else "ok" if self.checked else "skipped"
-        own = series.candidate.algorithm != LIBRARY
+        by_label = {each.candidate.label: each for each in self.series}
+        baseline = by_label.get(series.candidate.baseline, series)
         return Measurement(
             collective=self.request.collective.name,
             algorithm=series.candidate.algorithm,
@@ -161,7 +158,9 @@ class _Cell:
             canary=self.turns.canary,
             check=verdict,
             mismatches=tuple(series.mismatches),
-            verdict=compare(series.samples, library) if own and library else None,
+            operator=series.candidate.operator.name,
+            baseline=series.candidate.baseline,
+            verdict=None if baseline is series else compare(series.samples, baseline.samples),
             straggler=straggler(series.ranks, self.world.hosts) if self.request.per_rank else None,
             selection=series.candidate.selection,
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hpccoll.check import LeftEarly, Mismatch
 from hpccoll.layout import Message
 from hpccoll.parameter import Value
+from hpccoll.registry import LIBRARY
 from hpccoll.selection.selections import Selection
 from hpccoll.stats import Summary, Verdict
 from hpccoll.straggler import Straggler
@@ -31,6 +32,10 @@ class Measurement:
         The median's interval is as narrow as asked.
     late
         Calls that began after the agreed moment. They are left out, unless all were `all_late`.
+    operator
+        Name of the operator that ran.
+    baseline
+        Label of what it is compared with, itself if that is what others are.
     skew
         Median of how far apart ranks leave the barrier in this run.
     canary
@@ -38,7 +43,7 @@ class Measurement:
     check
         ``ok``, ``failed`` or ``skipped``.
     verdict
-        The comparison with the library, None for the library itself and without it.
+        The comparison with the baseline, None for a baseline itself and without it.
     selection
         How an algorithm of the library's own was selected, None for all others.
     """
@@ -62,6 +67,8 @@ class Measurement:
     canary: tuple[float, float]
     check: str
     mismatches: tuple[Mismatch | LeftEarly, ...]
+    operator: str
+    baseline: str = LIBRARY
     verdict: Verdict | None = None
     straggler: Straggler | None = None
     chosen: tuple[str, ...] = ()

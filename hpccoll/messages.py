@@ -17,6 +17,7 @@ class Cutting:
     """The cuts of one rank's messages, whose elements have `itemsize` bytes."""
 
     places: Places
+    rank: int
     itemsize: int
     segmentation: Segmentation
 
@@ -33,7 +34,7 @@ class Cutting:
     def piece(self, count: int, peer: int) -> int:
         """Return the elements of the longest piece of a message of `count` elements."""
         size = self.itemsize
-        return max(1, self.segmentation.piece(count * size, peer) // size)
+        return max(1, self.segmentation.piece(count * size, self.rank, peer) // size)
 
     def pieces(self, region: Region, peer: int) -> list[Region]:
         """Cut a message into pieces: both ends cut alike, by its length and who they are."""

@@ -11,7 +11,7 @@ from hpccoll.collectives import Collective, collective
 from hpccoll.datatypes import Operator
 from hpccoll.errors import UsageError
 from hpccoll.library_choice import PREFIX, LibraryChoice, library_choices
-from hpccoll.placement import check as check_nodes
+from hpccoll.placement import check as check_placement
 from hpccoll.registry import LIBRARY, catalogue
 from hpccoll.request import Request
 from hpccoll.segmentation import Segmentation
@@ -131,7 +131,7 @@ def build(
     if no_library and LIBRARY in _names(algorithm):
         raise UsageError("--no-library leaves out the library that --algorithm names")
     if nodes is not None:
-        _check_nodes(nodes, choices)
+        check_nodes(nodes, choices)
     element = datatypes.dtype(dtype or default_type(op if of.reduces else "sum"))
     if rest.get("in_place") and not of.moves_data:
         raise UsageError(f"{of.name} has no buffers; leave out --in-place")
@@ -161,11 +161,12 @@ def build(
     )
 
 
-def _check_nodes(nodes: str, choices: tuple[Choice, ...]) -> None:
-    check_nodes(nodes)
+def check_nodes(nodes: str, choices: tuple[Choice, ...]) -> None:
+    """Raise `UsageError` if ``--nodes`` can't be read or concerns none of the choices."""
+    check_placement(nodes)
     if not any(choice.algorithm.placed for choice in choices):
         names = sorted({entry.name for entry in catalogue() if entry.placed})
-        raise UsageError(f"--nodes is for {' and '.join(names)}, none of which is measured")
+        raise UsageError(f"--nodes is for {' and '.join(names)}, none of which is asked for")
 
 
 def default_type(op: str) -> str:

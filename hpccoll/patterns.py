@@ -146,7 +146,7 @@ class Matrices:
 
 
 _DESIGNS: dict[str, Callable[[int, int, str], Design]] = {
-    **dict.fromkeys(("sum", "prod", "avg"), lambda limit, size, _: Added(limit, size)),
+    **dict.fromkeys(("sum", "prod", "avg", "rsum"), lambda limit, size, _: Added(limit, size)),
     **dict.fromkeys(("min", "max"), lambda limit, size, name: Extreme(limit, size, name == "min")),
     **dict.fromkeys(("band", "bor", "bxor"), Bits),
     **dict.fromkeys(("land", "lor", "lxor"), lambda _, size, name: Truths(size, name)),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from hpccoll.engines.call import Call
+from hpccoll.placement import Placement
 from hpccoll.sampling import NOTHING, Loop, Touched, touched
 from hpccoll.segmentation import Pieces, Segmentation
 from hpccoll.trial import CALLS, trial
@@ -63,10 +64,10 @@ class _Trial:
 
     def best(self) -> Pieces | None:
         """Return the pieces that are faster than whole messages, None if none are."""
-        here = frozenset(self.world.node.allgather(self.world.rank))
         lengths = [self._fastest(size) for size in SIZES]
         self.pair.Free()
-        return Pieces(tuple(zip(SIZES, lengths, strict=True)), here) if any(lengths) else None
+        found = tuple(zip(SIZES, lengths, strict=True))
+        return Pieces(found, self.world.placement) if any(lengths) else None
 
     def _fastest(self, size: int) -> int | None:
         """Return the length of the fastest pieces of such a message, None if they gain nothing."""
@@ -90,7 +91,7 @@ class _Trial:
         """Return the sum of two ranks' vectors, each sent whole or in pieces to the other."""
         if self.native is None:
             return self.loop.empty(), NOTHING
-        pieces = Pieces(((size, length),), frozenset(range(2))) if length else None
+        pieces = Pieces(((size, length),), Placement([0, 0])) if length else None
         cut = replace(self.plain, pieces=pieces)
         call, spaces = trial(
             "allreduce", "recursive-doubling", size, cut, self.native, self.native.comm

@@ -2,7 +2,8 @@
 
 A plan knows offsets and nothing of MPI. Offsets and counts are in elements. Of the spaces, `INPUT`
 is the caller's send buffer and is only read; `OUTPUT` is the receive buffer (in place: the only
-buffer); `SCRATCH` is the plan's own.
+buffer); `SCRATCH` is the plan's own. Where partial results have a type of their own, all three are
+the plan's, and the caller's buffers are two more (`hpccoll.conversions`).
 """
 
 from collections.abc import Iterator
@@ -45,7 +46,10 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """``into = left op right``; `into` may be either operand."""
+    """``into = left op right``; `into` may be either operand.
+
+    Each of the three may be the caller's elements where partial results have another type.
+    """
 
     into: Region
     left: Region
@@ -61,13 +65,21 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Convert:
+    """``into = source``, one of the two the caller's elements and the other partial results."""
+
+    into: Region
+    source: Region
+
+
+@dataclass(frozen=True, slots=True)
 class Scale:
     """Divide `region` by the number of ranks: the end of an average."""
 
     region: Region
 
 
-Instruction: TypeAlias = PostSend | PostRecv | Wait | Reduce | Copy | Scale
+Instruction: TypeAlias = PostSend | PostRecv | Wait | Reduce | Copy | Convert | Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +90,8 @@ class Plan:
     ----------
     layout
         Where the caller's data and the result lie.
-    scratch
-        Elements of scratch.
+    scratch, landing
+        Partial results in scratch, and the caller's elements that are received beside the output.
     slots
         Messages that are in flight at most.
     packed
@@ -93,20 +105,21 @@ class Plan:
     scratch: int
     slots: int
     packed: int
+    landing: int = 0
 
 
 def reads(instruction: Instruction) -> tuple[Region, ...]:
     """Return the regions that an instruction reads when it executes."""
     if isinstance(instruction, Reduce):
         return (instruction.left, instruction.right)
-    if isinstance(instruction, Copy):
+    if isinstance(instruction, Copy | Convert):
         return (instruction.source,)
     return (instruction.region,) if isinstance(instruction, PostSend | Scale) else ()
 
 
 def writes(instruction: Instruction) -> tuple[Region, ...]:
     """Return the regions that an instruction writes when it executes."""
-    if isinstance(instruction, Reduce | Copy):
+    if isinstance(instruction, Reduce | Copy | Convert):
         return (instruction.into,)
     return (instruction.region,) if isinstance(instruction, PostRecv | Scale) else ()
 

@@ -1,5 +1,6 @@
-"""Arithmetic on lists of regions."""
+"""Arithmetic on regions."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -50,3 +51,47 @@ def aligned(*lists: Sequence[Region]) -> list[tuple[Region, ...]]:
             position = end
         columns.append(pieces)
     return list(zip(*columns, strict=True))
+
+
+class Parts:
+    """Disjoint parts of some spaces."""
+
+    def __init__(self, *regions: Region) -> None:
+        self._spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for region in regions:
+            self.add(region)
+
+    def common(self, region: Region) -> list[Region]:
+        """Return the parts of a region that are among these."""
+        found = (
+            (max(low, region.offset), min(high, region.offset + region.count))
+            for low, high in self._spans[region.space]
+        )
+        return [Region(region.space, low, high - low) for low, high in found if low < high]
+
+    def add(self, region: Region) -> None:
+        """Add a region, joined to what it touches."""
+        low, high = region.offset, region.offset + region.count
+        if low == high:
+            return
+        touched = [s for s in self._spans[region.space] if s[0] <= high and low <= s[1]]
+        apart = [s for s in self._spans[region.space] if s not in touched]
+        low, high = min([low, *(s[0] for s in touched)]), max([high, *(s[1] for s in touched)])
+        self._spans[region.space] = sorted([*apart, (low, high)])
+
+    def remove(self, region: Region) -> None:
+        """Take a region away."""
+        low, high = region.offset, region.offset + region.count
+        pieces = (
+            piece
+            for first, last in self._spans[region.space]
+            for piece in ((first, min(last, low)), (max(first, high), last))
+        )
+        self._spans[region.space] = sorted({(a, b) for a, b in pieces if a < b})
+
+    def missing(self, region: Region) -> list[Region]:
+        """Return the parts of a region that aren't among these."""
+        rest = Parts(region)
+        for part in self.common(region):
+            rest.remove(part)
+        return rest.common(region)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from hpccoll import datatypes
 from hpccoll.arrival import Arrival
 from hpccoll.choice import Choice
 from hpccoll.collectives import Collective
@@ -16,6 +17,7 @@ from hpccoll.layout import Message, check_message
 from hpccoll.library_choice import LibraryChoice
 from hpccoll.placement import Placement, place
 from hpccoll.registry import catalogue
+from hpccoll.reproducible import TERMS
 from hpccoll.segmentation import Segmentation
 
 
@@ -118,10 +120,11 @@ class Request:
         Raises
         ------
         UsageError
-            A root, late rank or algorithm doesn't fit the number of ranks, or a size can't be
-            exchanged in place.
+            A root, late rank, operator or algorithm doesn't fit the number of ranks, or a size
+            can't be exchanged in place.
         """
         self.arrival.check(size)
+        self.check_terms(size)
         self.supported(size)
         self.shares.check(size)
         self.roots(size)
@@ -145,6 +148,14 @@ class Request:
                 f"--root {self.root} is out of range: {size} ranks are numbered 0 to {size - 1}"
             )
         return range(self.root, self.root + 1)
+
+    def check_terms(self, size: int) -> None:
+        """Raise `UsageError` if `size` ranks are more than a reproducible sum can have terms."""
+        if len(self.operators) > 1 and size > TERMS:
+            raise UsageError(
+                f"{self.operator.name} adds up at most {TERMS} ranks, got {size}; "
+                f"use --op {self.operator.plain}"
+            )
 
     def supported(self, size: int) -> tuple[tuple[Choice, ...], dict[str, str]]:
         """Return the choices that `size` ranks allow, and why the others are skipped.
@@ -202,6 +213,32 @@ class Request:
             ordered=self.ordered,
             counts=self.shares.counts(self.collective, count, ranks),
         )
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """Return what every algorithm runs: the operator, and the plain one it is compared with."""
+        if not (self.collective.reduces and self.operator.plain):
+            return (self.operator,)
+        return self.operator, datatypes.operator(self.operator.plain)
+
+    @property
+    def baseline(self) -> str:
+        """Return in words what every algorithm is compared with."""
+        *_, plain = self.operators
+        if plain is self.operator:
+            return self.collective.baselines
+        return f"the same algorithm with {plain.name}"
+
+    def label(self, choice: Choice, operator: Operator) -> str:
+        """Return the label of an algorithm that runs one of the operators."""
+        return choice.label if operator is self.operator else f"plain {choice.label}"
+
+    def partial(self, operator: Operator) -> np.dtype[Any]:
+        """Return the type of partial results."""
+        if not self.collective.reduces:
+            return self.dtype
+        wide = self.accumulate == "float32"
+        return np.dtype(np.float32) if wide else operator.partial(self.dtype)
 
     @property
     def ordered(self) -> bool:

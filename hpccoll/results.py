@@ -74,7 +74,7 @@ def run_record(
         **conditions.record(),
         "sample": "time of one call on the slowest rank",
         "bytes_are": request.collective.bytes_are,
-        "baseline": request.collective.baselines,
+        "baseline": request.baseline,
         "busbw_factor": request.collective.busbw,
         "in_place_means": request.collective.in_place,
         "environment": relevant_environment(os.environ),
@@ -130,6 +130,7 @@ def measurement_record(request: "Request", world: "World", measured: "Measuremen
     return {
         "type": "measurement",
         **_cell(request, world, measured.algorithm, measured.parameters, measured.message),
+        "op": measured.operator if request.collective.reduces else None,
         "chosen_by_model": list(measured.chosen),
         "engine": measured.engine,
         "function": measured.function,

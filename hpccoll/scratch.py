@@ -1,9 +1,12 @@
 """Scratch memory: temporaries that live at different times share their place."""
 
+from bisect import bisect_left
 from dataclasses import replace
+from heapq import heappop, heappush
 
 from hpccoll.layout import SCRATCH, Region
 from hpccoll.plan import (
+    Convert,
     Copy,
     Instruction,
     PostRecv,
@@ -51,20 +54,45 @@ def allocate(
                 if isinstance(instruction, PostSend | PostRecv):
                     flying[instruction.slot] = region.space
     offsets: dict[int, int] = {}
+    gaps = _Gaps()
     live: list[tuple[int, int, int]] = []
-    scratch = 0
     for space in sorted(first, key=first.__getitem__):
+        while live and live[0][0] < first[space]:
+            gaps.release(*heappop(live)[1:])
         size = -(-temporaries[space - SCRATCH - 1] // align) * align
-        live = [(low, high, end) for low, high, end in live if end >= first[space]]
-        offset = 0
-        for low, high, _ in sorted(live):
-            if low - offset >= size:
-                break
-            offset = max(offset, high)
-        offsets[space] = offset
-        live.append((offset, offset + size, last[space]))
-        scratch = max(scratch, offset + size)
+        offsets[space] = gaps.take(size)
+        heappush(live, (last[space], offsets[space], size))
+    scratch = gaps.end
     return tuple(_placed(i, offsets) for i in instructions), scratch
+
+
+class _Gaps:
+    """Scratch that is free: pieces of it below `end`, and all that is beyond."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self._free: list[tuple[int, int]] = []
+
+    def take(self, size: int) -> int:
+        """Return the lowest place of `size` elements."""
+        for index, (start, stop) in enumerate(self._free):
+            if stop - start >= size or stop == self.end:
+                self._free[index : index + 1] = [(start + size, stop)] * (start + size < stop)
+                self.end = max(self.end, start + size)
+                return start
+        self.end += size
+        return self.end - size
+
+    def release(self, start: int, size: int) -> None:
+        """Give a place back, and join it with its neighbours."""
+        index = bisect_left(self._free, (start,))
+        stop = start + size
+        if index < len(self._free) and self._free[index][0] == stop:
+            stop = self._free.pop(index)[1]
+        if index and self._free[index - 1][1] == start:
+            index -= 1
+            start = self._free.pop(index)[0]
+        self._free[index:index] = [(start, stop)] * (start < stop)
 
 
 def _placed(instruction: Instruction, offsets: dict[int, int]) -> Instruction:
@@ -73,7 +101,7 @@ def _placed(instruction: Instruction, offsets: dict[int, int]) -> Instruction:
             return region
         return Region(SCRATCH, offsets[region.space] + region.offset, region.count)
 
-    if isinstance(instruction, Wait | Scale):
+    if isinstance(instruction, Wait | Scale | Convert):
         return instruction
     if all(region.space <= SCRATCH for region in (*reads(instruction), *writes(instruction))):
         return instruction

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from hpccoll.placement import Placement
+
 LARGEST_PIECE = 1 << 30
 """No message has more bytes than this: not every library counts beyond 2**31."""
 
@@ -15,16 +17,16 @@ class Pieces:
     lengths
         Pairs of bytes, ascending: messages up to the first go in pieces of the second, or whole
         where that is None. Longer ones go whole.
-    ranks
-        The ranks of this one's node: messages to and from others go whole.
+    nodes
+        Where the ranks are: messages between nodes go whole.
     """
 
     lengths: tuple[tuple[int, int | None], ...]
-    ranks: frozenset[int]
+    nodes: Placement
 
-    def of(self, size: int, peer: int) -> int | None:
-        """Return the bytes of the pieces of a message to or from `peer`, None if it goes whole."""
-        if peer not in self.ranks:
+    def of(self, size: int, rank: int, peer: int) -> int | None:
+        """Return the bytes of the pieces of a message between two ranks, None if it goes whole."""
+        if self.nodes.nodes[rank] != self.nodes.nodes[peer]:
             return None
         return next((length for most, length in self.lengths if size <= most), None)
 
@@ -63,10 +65,10 @@ class Segmentation:
     window: int = 2
     pieces: Pieces | None = None
 
-    def piece(self, size: int, peer: int) -> int:
-        """Return the longest piece, in bytes, of a message of `size` bytes to or from `peer`."""
+    def piece(self, size: int, rank: int, peer: int) -> int:
+        """Return the longest piece, in bytes, of a message of `size` bytes between two ranks."""
         longest = min(self.bytes, LARGEST_PIECE)
-        shorter = self.pieces.of(size, peer) if self.pieces else None
+        shorter = self.pieces.of(size, rank, peer) if self.pieces else None
         return min(shorter or longest, longest)
 
 

@@ -7,18 +7,19 @@ check must find each; undamaged it must find none.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpccoll.bind import bind
-from hpccoll.buffers import allocate
+from hpccoll.buffers import allocate, working
 from hpccoll.check import Pattern
 from hpccoll.choice import Choice
 from hpccoll.clock import now
 from hpccoll.collectives import COLLECTIVES, ROOT, UP_TO, Collective
+from hpccoll.conversions import bind_partial
 from hpccoll.datatypes import DTYPES, OPERATORS, dtype
 from hpccoll.engines.python import PythonCall
 from hpccoll.errors import UsageError
@@ -215,10 +216,14 @@ def _victim(pattern: Pattern, number: int) -> int:
 
 def _call(pattern: Pattern, choice: Choice, comm: "MPI.Comm", watchdog: Watchdog) -> Victim:
     """Make a call; every rank is a victim that could be."""
-    plan = bind(choice, comm.rank, comm.size, pattern.message)
-    spaces = allocate(plan.layout, plan.scratch, pattern.dtype)
-    pattern.fill(comm.rank, plan.layout, spaces)
-    victim = Victim(pattern, comm.rank, plan.layout, spaces)
+    partial = pattern.operator.partial(pattern.dtype)
+    message = replace(pattern.message, itemsize=partial.itemsize)
+    make = bind if partial == pattern.dtype else bind_partial
+    plan = make(choice, comm.rank, comm.size, message)
+    user = allocate(plan.layout, 0, pattern.dtype)[:2]
+    spaces = working(user, plan.layout, plan.scratch, plan.landing, partial)
+    pattern.fill(comm.rank, plan.layout, [*user, *spaces])
+    victim = Victim(pattern, comm.rank, plan.layout, user)
     watchdog.label = f"{pattern.collective.name} {choice.label} of {pattern.dtype.name}"
     watchdog.call = call = PythonCall(plan, spaces, pattern.operator, comm)
     watchdog.since = now()

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Protocol
 
-from hpccoll import results, table
+from hpccoll import results, table, top
+from hpccoll.candidates import library_lacks
 from hpccoll.conditions import Conditions
 from hpccoll.errors import CheckError, EndedError, UsageError
 from hpccoll.launch import Launch, told_to_end
@@ -28,11 +30,23 @@ Echo = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where results go: a JSON Lines file, if any, and the style of what is printed."""
+    """Where results go: a JSON Lines file, if any, and what is printed.
+
+    Attributes
+    ----------
+    top
+        Of each size the table has so many of the fastest, None for all.
+    """
 
     path: str | None
     force: bool
     style: str
+    top: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `UsageError` if other output than a table is to be shortened."""
+        if self.top and self.style != "table":
+            raise UsageError(f"--top shortens the table; leave it out with --format {self.style}")
 
 
 class Sink(Protocol):
@@ -96,9 +110,10 @@ def run(
         writer = world.first(lambda: _open(output, continuation, stack))
         conditions = Conditions.measured(request, world, loop, without)
         record = results.run_record(request, world, launch, conditions)
-        labels = [*(choice.label for choice in request.choices), *selections.labels]
+        own = [request.label(*pair) for pair in product(request.choices, request.operators)]
+        labels = [*own, *selections.labels]
         make = _PRINTERS[output.style]
-        printer = make(request, world, echo, labels) if world.rank == 0 else None
+        printer = make(request, world, echo, labels, output) if world.rank == 0 else None
         said = (record, _skipped(request, world))
         ends = (writer, printer, continuation)
         failed = _measure_all(request, selections, world, loop, conditions, said, *ends)
@@ -110,8 +125,8 @@ def run(
 def _skipped(request: Request, world: World) -> dict[str, str]:
     """Return what was asked for and can't run here, with the reasons."""
     _, skipped = request.supported(world.size)
-    if request.library and world.datatype(request.dtype) is None:
-        skipped[LIBRARY] = f"{world.library} has no type for {request.dtype.name}"
+    if request.library and (lacks := library_lacks(request, world)):
+        skipped[LIBRARY] = lacks
     return skipped
 
 
@@ -177,7 +192,7 @@ def _open(output: Output, continuation: Continuation | None, stack: ExitStack) -
 
 class _Printer(Protocol):
     def __init__(
-        self, request: Request, world: World, echo: Echo, labels: Sequence[str]
+        self, request: Request, world: World, echo: Echo, labels: Sequence[str], output: Output
     ) -> None: ...
 
     def begin(self, record: Record, notes: Sequence[str]) -> None: ...
@@ -188,23 +203,35 @@ class _Printer(Protocol):
 
 
 class _Table:
-    def __init__(self, request: Request, world: World, echo: Echo, labels: Sequence[str]) -> None:
+    def __init__(
+        self, request: Request, world: World, echo: Echo, labels: Sequence[str], output: Output
+    ) -> None:
         self.request, self.world, self.echo, self.labels = request, world, echo, labels
+        self.output = output
         self.groups: list[Sequence[Measurement]] = []
+        self.left_out = 0
 
     def begin(self, record: Record, notes: Sequence[str]) -> None:
         self.echo(table.header(self.request, self.world, notes, self.labels))
 
     def group(self, measured: Sequence[Measurement], records: Sequence[Record]) -> None:
-        self.echo(table.group(self.request, self.world, measured, self.labels) + "\n")
+        shown = top.shown(measured, self.output.top)
+        left_out = len(measured) - len(shown)
+        rows = table.group(self.request, self.world, shown, self.labels)
+        self.echo("\n".join(filter(None, (rows, top.line(left_out)))) + "\n")
         self.groups.append(measured)
+        self.left_out += left_out
 
     def end(self, skipped: dict[str, str]) -> None:
+        if said := top.note(self.left_out, sum(map(len, self.groups)), self.output.path):
+            self.echo(said + "\n")
         self.echo(table.closing(self.groups, skipped))
 
 
 class _Json:
-    def __init__(self, request: Request, world: World, echo: Echo, labels: Sequence[str]) -> None:
+    def __init__(
+        self, request: Request, world: World, echo: Echo, labels: Sequence[str], output: Output
+    ) -> None:
         self.echo = echo
 
     def begin(self, record: Record, notes: Sequence[str]) -> None:
@@ -219,7 +246,9 @@ class _Json:
 
 
 class _Csv:
-    def __init__(self, request: Request, world: World, echo: Echo, labels: Sequence[str]) -> None:
+    def __init__(
+        self, request: Request, world: World, echo: Echo, labels: Sequence[str], output: Output
+    ) -> None:
         self.echo = echo
 
     def begin(self, record: Record, notes: Sequence[str]) -> None:

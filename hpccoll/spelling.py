@@ -60,7 +60,7 @@ def settings(
         if key in combinations[0]:
             raise UsageError(f"{text!r}: {key} is given twice; write a range, such as {key}=1..4")
         of = (made_of or {}).get(key)
-        read = list(_parts(of, values, f"{text!r}: {key}") if of else _values(values, text))
+        read = list(_parts(of, values, f"{text!r}: {key}") if of else numbers(values, text))
         combinations = [old | {key: value} for old in combinations for value in read]
     return combinations
 
@@ -73,7 +73,14 @@ def _parts(of: str, written: str, where: str) -> Iterator[Value]:
     yield from choose(of, written.replace("/", ":"))
 
 
-def _values(written: str, text: str) -> Iterator[Value]:
+def numbers(written: str, text: str) -> Iterator[Value]:
+    """Yield the values that a number, a list or a range, which are parts of `text`, spells.
+
+    Raises
+    ------
+    UsageError
+        It can't be read.
+    """
     if found := re.fullmatch(r"(\d+)\.\.(\d+)(?:\*(\d+))?", written):
         value, last, factor = int(found[1]), int(found[2]), int(found[3] or 1)
         if value > last or (found[3] and (factor < 2 or value < 1)):

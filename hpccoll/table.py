@@ -54,11 +54,29 @@ _COLUMNS = (
 )
 
 
-def _columns(labels: Sequence[str]) -> tuple[Column, ...]:
+def _columns(request: "Request", labels: Sequence[str]) -> tuple[Column, ...]:
     """Return the columns, wide enough for these labels."""
-    size, name, *rest = _COLUMNS
+    size, name, *rest, ratio, check = _COLUMNS
     width = max([name.width, *(len(label) + _MARKS for label in labels)])
-    return size, replace(name, width=width), *rest
+    ratio = replace(ratio, title="t/plain" if _plain(request) else ratio.title)
+    return size, replace(name, width=width), *rest, ratio, check
+
+
+def _plain(request: "Request") -> str | None:
+    """Return the operator that a reproducible one is compared with, if that is asked."""
+    return request.operator.plain if request.collective.reduces else None
+
+
+def _baseline(request: "Request") -> list[str]:
+    """Return lines about what the last column compares with."""
+    name, what = "lib", f"the MPI library's {request.collective.baselines}"
+    if plain := _plain(request):
+        name, what = "plain", f"the same algorithm with {plain}, whose bits depend on the order"
+    return [
+        f"{name:<6} {what}",
+        f"{f't/{name}':<6} median divided by {'the library' if name == 'lib' else 'plain'}'s; "
+        f"{UNCLEAR} where samples differ no more than by chance (rank test, 5 %)",
+    ]
 
 
 def header(
@@ -82,9 +100,7 @@ def header(
         "times  us; a sample is one call on its slowest rank",
         *[f"algbw  GB/s (1e9 bytes/s) of the median; busbw = algbw * {collective.busbw}"]
         * collective.moves_data,
-        f"lib    the MPI library's {collective.baselines}",
-        "t/lib  median divided by the library's; "
-        f"{UNCLEAR} where samples differ no more than by chance (rank test, 5 %)",
+        *_baseline(request),
     ]
     if not request.shares.regular:
         lines.append(f"blocks {request.shares.words(world.size)}")
@@ -100,7 +116,7 @@ def header(
             "note   one rank sends nothing; to start more: "
             f"mpirun -n 4 hpccoll bench {collective.name}"
         )
-    return "\n".join([*lines, "", titles(_columns(labels))])
+    return "\n".join([*lines, "", titles(_columns(request, labels))])
 
 
 # Rows
@@ -113,8 +129,7 @@ def group(
     labels: Sequence[str] = (),
 ) -> str:
     """Return the rows of one size, the fastest first, the winner marked."""
-    columns = _columns(labels)
-    best, library = winner(measured), _library(measured)
+    columns, best = _columns(request, labels), winner(measured)
     rows: list[str] = []
     for entry in sorted(measured, key=lambda entry: entry.latency.p50):
         times, (algbw, busbw) = entry.latency, bandwidths(request, world.size, entry)
@@ -129,7 +144,7 @@ def group(
             microseconds(times.max),
             figures(algbw),
             figures(busbw),
-            _against(entry, library),
+            _against(entry, measured),
             entry.check,
         )
         rows.append(row(columns, cells))
@@ -145,10 +160,12 @@ def _skewed(entry: "Measurement") -> bool:
     return entry.skew is not None and entry.latency.p50 < SKEWS * entry.skew
 
 
-def _against(entry: "Measurement", library: "Measurement | None") -> str:
-    if library is None:
+def _against(entry: "Measurement", measured: Iterable["Measurement"]) -> str:
+    right = (other for other in measured if other.check != "failed" and other.latency.p50 > 0)
+    baseline = next((other for other in right if other.label == entry.baseline), None)
+    if baseline is None:
         return f"{'-':>5}"
-    ratio = entry.latency.p50 / library.latency.p50
+    ratio = entry.latency.p50 / baseline.latency.p50
     verdict = entry.verdict if entry.check != "failed" else None
     return against(ratio, verdict.word if verdict else "")
 
@@ -170,15 +187,15 @@ def _stragglers(measured: Sequence["Measurement"]) -> list[str]:
     return lines
 
 
-def _library(measured: Iterable["Measurement"]) -> "Measurement | None":
-    right = (entry for entry in measured if entry.check != "failed" and entry.latency.p50 > 0)
-    return next((entry for entry in right if entry.algorithm == LIBRARY), None)
-
-
 def winner(measured: Sequence["Measurement"]) -> "Measurement | None":
-    """Return the fastest measurement whose result isn't wrong."""
-    right = [entry for entry in measured if entry.check != "failed"]
-    return min(right, key=lambda entry: entry.latency.p50, default=None)
+    """Return the fastest measurement of what was asked for whose result isn't wrong."""
+    return min(_contenders(measured), key=lambda entry: entry.latency.p50, default=None)
+
+
+def _contenders(measured: Sequence["Measurement"]) -> list["Measurement"]:
+    """Return what may be used: right, and not a plain operator instead of a reproducible one."""
+    plain = {entry.baseline for entry in measured} - {LIBRARY}
+    return [entry for entry in measured if entry.check != "failed" and entry.label not in plain]
 
 
 # What stands under the table
@@ -268,8 +285,7 @@ def _about_lateness(measured: Sequence["Measurement"]) -> list[str]:
 def _advise(measured: Sequence["Measurement"]) -> advice.Advice | None:
     contenders = (
         advice.Contender(entry.label, entry.latency.p50, entry.algorithm == LIBRARY, entry)
-        for entry in measured
-        if entry.check != "failed"
+        for entry in _contenders(measured)
     )
     return advice.advise(measured[0].bytes, contenders, _same) if measured else None
 

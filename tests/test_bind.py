@@ -1,5 +1,6 @@
 """Binding: the data of every plan, where blocks live, and what must not be copied or touched."""
 
+import sys
 from collections import Counter
 
 import definitions
@@ -738,3 +739,42 @@ def test_plan_is_bound_for_the_algorithms_size_only():
 
     with pytest.raises(UnsupportedError):
         bind(Choice(find("allgather", "recursive-doubling")), 0, 6, Message(6, 8))
+
+
+# How long it takes
+
+
+def lines_run(work):
+    """Return how many lines of Python run, loops counted as often as they turn."""
+    count = 0
+
+    def trace(frame, event, argument):
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [("allreduce", "one-shot"), ("allreduce", "two-shot"), ("alltoall", "linear")],
+)
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("itemsize", [1, 1024])
+def test_binding_takes_a_time_that_grows_with_the_messages_of_a_round(of, name, in_place, itemsize):
+    choice = Choice(find(of, name))
+
+    def bound(size):
+        return bind(choice, 1, size, Message(100 * size, itemsize, in_place=in_place))
+
+    few, many = (len(bound(size).instructions) for size in (20, 80))
+    ran = [lines_run(lambda size=size: bound(size)) for size in (20, 80)]
+    # As many times the work as there are times the instructions, and a little for searching.
+    assert ran[1] / ran[0] < 1.5 * many / few

@@ -13,7 +13,7 @@ import pytest
 from hpccoll import check
 from hpccoll.check import Pattern
 from hpccoll.collectives import COLLECTIVES
-from hpccoll.datatypes import COMPLEX, DTYPES, OPERATORS, bits, divide, kind, part
+from hpccoll.datatypes import COMPLEX, DTYPES, OPERATORS, bits, converted, divide, kind, part
 from hpccoll.datatypes import dtype as datatype
 from hpccoll.layout import INPUT, SCRATCH, Message, layout
 
@@ -83,10 +83,15 @@ def right(made, rank=0):
     return made.expected(rank, 0, whole(made))
 
 
+def operands(made):
+    """Return the ranks' vectors in the type of partial results."""
+    return [converted(each, made.operator.partial(made.dtype)) for each in vectors(made)]
+
+
 def reduced(made, inputs):
-    """Return what a reduction of `inputs` gives, which may not fit into the type."""
+    """Return what a reduction of `operands` gives, which may not fit into the type."""
     with np.errstate(all="ignore"):
-        result = reduce(made.operator.ufunc, inputs)
+        result = converted(reduce(made.operator.ufunc, inputs), made.dtype)
         if made.operator.average:
             divide(result, made.size)
     return result
@@ -109,7 +114,7 @@ def tree(ufunc, operands):
 
 
 def orders(operator, inputs):
-    """Yield reductions of the ranks' vectors in several bracketings, and orders if they may be."""
+    """Yield reductions of the ranks' operands in several bracketings, and orders if they may be."""
     yield reduce(operator.ufunc, inputs)
     yield reduce(from_the_right(operator.ufunc), reversed(inputs))
     yield tree(operator.ufunc, inputs)
@@ -125,9 +130,9 @@ def test_a_reduction_in_any_order_is_the_expected_one_to_the_bit(op, dtype):
         expected = right(made)
         assert expected.dtype == datatype(dtype)
         with np.errstate(all="raise"):
-            for found in orders(OPERATORS[op], vectors(made)):
-                assert found.dtype == expected.dtype
-                found = found.copy()
+            for found in orders(OPERATORS[op], operands(made)):
+                assert found.dtype == OPERATORS[op].partial(expected.dtype)
+                found = converted(found, expected.dtype).copy()
                 if op == "avg":
                     divide(found, size)
                 if kind(found.dtype) == COMPLEX and op == "prod":
@@ -239,7 +244,7 @@ def test_every_rank_matters_somewhere(dtype, op):
     """Without a rank, some position of the reduction is another."""
     for size in (2, 3, 9, 64):
         made = pattern(dtype=dtype, op=op, size=size, count=24 * size)
-        inputs, ufunc = vectors(made), OPERATORS[op].ufunc
+        inputs, ufunc = operands(made), OPERATORS[op].ufunc
         # Exclusive reductions from both sides, so that the work isn't quadratic in the ranks.
         before = list(accumulate(inputs, ufunc))
         after = list(accumulate(inputs[::-1], from_the_right(ufunc)))

@@ -1,11 +1,13 @@
 """The command line: what it prints, loads and returns. Nothing here starts MPI."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import hpccoll
@@ -16,7 +18,7 @@ from hpccoll.errors import UnsupportedError
 from hpccoll.registry import catalogue
 
 ROOT = Path(hpccoll.__file__).parent.parent
-COMMANDS = ("bench", "list", "merge", "selftest", "show", "verify")
+COMMANDS = ("bench", "list", "merge", "numerics", "selftest", "show", "verify")
 LAUNCHERS = re.compile("OMPI_|PMI_|PMIX_|SLURM_|MPI_LOCAL")
 
 
@@ -127,12 +129,13 @@ for arguments in sys.argv[1:]:
 def test_what_measures_nothing_loads_neither_numpy_nor_mpi():
     commands = [
         *("--help", "bench --help", "list --help", "show --help", "verify --help"),
+        "numerics --help",
         *(
             "list",
             "list --markdown",
             "show ring",
             "show ring --format svg",
-            "verify -p 1:3",
+            "verify -p 1:3 --beyond 0",
             "nonsense",
             "show nonsense",
         ),
@@ -155,6 +158,33 @@ def test_what_measures_nothing_loads_neither_numpy_nor_mpi():
         ("verify -a rign", "unknown algorithm 'rign'; did you mean ring?"),
         *((f"verify -p {p}", "--ranks takes a number or a range such as 1:64") for p in ("0", "x")),
         *((f"verify -p {p}", f"1:64, got '{p}'") for p in ("5:3", "1:", ":4", "0:3", "1-4")),
+        ("numerics", "Missing argument 'COLLECTIVE'"),
+        ("numerics allredcue", "unknown collective 'allredcue'; did you mean allreduce?"),
+        ("numerics bcast", "numerics is for allreduce, reduce-scatter, reduce, whose results are"),
+        ("numerics scan", "whose results are sums of all ranks"),
+        ("numerics allreduce -a rign", "unknown allreduce algorithm 'rign'; did you mean ring?"),
+        ("numerics allreduce -a library", "only hpccoll's own algorithms have known trees"),
+        ("numerics allreduce -a ring,library", "only hpccoll's own algorithms have known trees"),
+        ("numerics reduce -a bine -p 5", "bine needs an even number of ranks, got 5"),
+        *(
+            (f"numerics allreduce -p {p}", "--ranks takes 8, 4,8, 2..16 or 2..64*2, from 1 on")
+            for p in ("0", "0..4", "3x4", "auto")
+        ),
+        ("numerics allreduce -p 5..3", "the range 5..3 has no end or no values"),
+        ("numerics allreduce -p 1:64", "'1:64' is not a number, a list (3x4) or a range (1..8)"),
+        ("numerics allreduce --root 1", "allreduce has no root; leave out --root 1"),
+        ("numerics reduce -p 2..8 --root 2", "root 2 is out of range: 2 ranks are numbered 0 to 1"),
+        ("numerics allreduce -t int32", "use --dtype float16, bfloat16, float32, float64, not int"),
+        ("numerics allreduce -t complex64", "numerics is about rounding"),
+        ("numerics allreduce -t flaot32", "unknown dtype 'flaot32'; did you mean float32?"),
+        ("numerics allreduce --accumulate float32", "is for float16 and bfloat16, not for float32"),
+        ("numerics allreduce --count 0", "0 is not in the range x>=1"),
+        ("numerics allreduce --input nromal", "unknown input 'nromal'; did you mean normal?"),
+        ("numerics allreduce --input none.npy", "none.npy can't be read: No such file"),
+        ("numerics allreduce -a two-level --nodes 9", "--nodes 9: 8 ranks can be on 1 to 8 nodes"),
+        ("numerics allreduce -a ring --nodes 2", "--nodes is for multi-leader and two-level, none"),
+        ("numerics allreduce --tree -p 33", "trees are written for up to 32 ranks, got 33"),
+        ("numerics allreduce --tree --format jsonl", "--tree writes text"),
         ("show", "Missing argument '[COLLECTIVE] ALGORITHM"),
         ("show a b c", "show takes a collective and an algorithm, got a b c"),
         ("show rign", "unknown algorithm 'rign'; did you mean ring? (choose from"),
@@ -190,6 +220,8 @@ def test_what_measures_nothing_loads_neither_numpy_nor_mpi():
         ("bench allreduce --engine c", "'c' is not one of"),
         ("bench kernels --op band", "band is defined for integer types, not for float32"),
         ("bench kernels --op avg", "avg has no kernel of its own: it is a sum and one division"),
+        ("bench kernels --op rsum", "rsum has kernels for its accumulators, not for float32"),
+        ("bench allreduce --op rsum -t int32", "rsum is defined for float32 and float64, not for"),
         ("bench kernels --sizes 6", "6 B isn't a whole number of float32 elements"),
         ("merge", "Missing argument"),
         ("merge nowhere.jsonl", "nowhere.jsonl"),
@@ -328,6 +360,17 @@ def test_verify_proves_what_was_named():
     assert [line.split()[:2] for line in lines] == [["allreduce", "ring"], ["allreduce", "tree"]]
 
 
+def test_verify_says_which_numbers_of_ranks_were_drawn():
+    line, _, last = succeed("verify", "scan", "-a", "linear", "-p", "1:3").strip().split("\n")
+    assert re.search(r"; also on \d+, \d+$", line)
+    assert "2 numbers of ranks of each up to 1024, drawn with seed 0; 2 were proven" in last
+    other = succeed("verify", "scan", "-a", "linear", "-p", "1:3", "--seed", "1").split("\n")[0]
+    assert other != line
+    one = succeed("verify", "scan", "-a", "linear", "-p", "3")
+    assert "also on" not in one
+    assert "Beyond" not in one
+
+
 BROKEN = """
 from hpccoll.cli import main
 from hpccoll.registry import algorithm
@@ -352,17 +395,16 @@ def test_verify_gives_a_counterexample_of_a_wrong_algorithm_and_exit_code_1():
         "allgather",
         "-p",
         "2:3",
-        "--beyond",
-        "0",
         "-a",
         "lazy,ring",
     )
     assert (found.returncode, found.stderr) == (1, "")
     wrong, right, _, last = found.stdout.rstrip("\n").split("\n")
-    # With two ranks the neighbour is everybody; with three, rank 0 lacks the block of rank 1.
+    # With two ranks the neighbour is everybody; with three, rank 0 lacks the block of rank 1. Of
+    # the numbers of ranks beyond, two are drawn.
     assert re.fullmatch(
         r"allgather +lazy +WRONG  allgather lazy on 3 ranks: "
-        r"at the end, rank 0, block 1: was never received",
+        r"at the end, rank 0, block 1: was never received \(2 more\)",
         wrong,
     )
     assert right.split()[:3] == ["allgather", "ring", "proven"]
@@ -383,3 +425,72 @@ def test_a_fault_in_the_program_gives_a_traceback_with_its_rank_and_exit_code_1(
     assert found.returncode == 1
     assert found.stderr.startswith("hpccoll: [rank 0] failed\nTraceback (most recent call last)")
     assert "ZeroDivisionError" in found.stderr
+
+
+# numerics
+
+
+def test_numerics_prints_a_table_and_says_what_its_columns_mean():
+    text = succeed("numerics", "allreduce", "-a", "ring,tree", "-p", "4,8", "--count", "64")
+    for title in ("depth", "error", "of bound", "rank order", "bits", "ranks agree"):
+        assert re.search(rf"^{title} ", text, re.MULTILINE), title
+    assert len(re.findall(r"^ {4}[48 ] (ring|tree) ", text, re.MULTILINE)) == 4
+    assert "Elements with the same bits on all these numbers of ranks" in text
+
+
+def test_numerics_writes_trees():
+    text = succeed("numerics", "reduce", "-a", "binomial", "-p", "4", "--tree")
+    assert text == "reduce binomial, 4 ranks, root 0\n  block 0  ((0+1)+(2+3))\n"
+
+
+def test_numerics_prints_json_lines():
+    lines = succeed("numerics", "reduce-scatter", "-a", "ring", "--format", "jsonl").splitlines()
+    assert [json.loads(line)["type"] for line in lines] == ["numerics", "algorithm"]
+
+
+def test_numerics_does_the_same_twice_and_something_else_with_another_seed():
+    words = ("numerics", "allreduce", "-a", "ring", "--count", "100", "--format", "jsonl")
+    assert succeed(*words) == succeed(*words) != succeed(*words, "--seed", "1")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words", "message"),
+    [
+        (np.ones((8, 4)), ["--count", "5"], "x.npy has 4 columns; leave out --count 5"),
+        (
+            np.ones((4, 4)),
+            [],
+            "x.npy has 4 rows, but the largest number of ranks is 8; use",
+        ),
+        (np.ones(8), [], "x.npy has (8,) of float64; save a matrix of real numbers"),
+        (np.ones((8, 4), complex), [], "x.npy has (8, 4) of complex128; save a matrix"),
+        (np.ones((8, 0)), [], "x.npy has no elements; save a matrix"),
+        (b"no array", [], "x.npy isn't a file of numpy's"),
+        (b"", [], "x.npy isn't a file of numpy's"),
+    ],
+    ids=["columns", "rows", "vector", "complex", "empty", "bytes", "nothing"],
+)
+def test_numerics_refuses_a_file_that_does_not_fit(refuse, tmp_path, rows, words, message):
+    path = tmp_path / "x.npy"
+    if isinstance(rows, bytes):
+        path.write_bytes(rows)
+    else:
+        np.save(path, rows)
+    assert message in refuse("numerics", "allreduce", "--input", str(path), *words)
+
+
+ABOVE = """
+import sys
+from hpccoll.numerics import bits as numerics
+from hpccoll.cli import main
+numerics.Arithmetic.bound = lambda self, depth, exact: 0 * exact.magnitude
+sys.argv = ["hpccoll", "numerics", "allreduce", "-a", "ring"]
+main()
+"""
+
+
+def test_numerics_says_where_a_bound_is_exceeded_with_exit_code_1():
+    found = script(ABOVE)
+    assert found.returncode == 1
+    assert "EXCEEDED ring on 8 ranks: an error is above its bound" in found.stdout
+    assert "errors are above their bounds: ring on 8 ranks" in found.stderr

@@ -134,7 +134,7 @@ def test_nodes_that_were_asked_for_are_not_taken_for_the_machines():
 
 
 def test_pieces_are_said_and_recorded():
-    pieces = Pieces(((512, 256), (1024, None), (4096, 1920), (8192, 1920)), frozenset({0, 1}))
+    pieces = Pieces(((512, 256), (1024, None), (4096, 1920), (8192, 1920)), Placement([0, 0]))
     assert conditions(pieces=pieces).notes()[-2:] == [
         "pieces within a node, messages go as was found fastest: 256 B to 512 B in pieces of 256 B",
         "       1920 B to 8 KiB in pieces of 1920 B",

@@ -35,7 +35,7 @@ DEFINED = {
     **dict.fromkeys(("band", "bor", "bxor", "land", "lor", "lxor"), INTEGERS),
 }
 PAIRS = [(op, name) for op, names in DEFINED.items() for name in names]
-DEFINED["matmul2x2"] = ("uint64",)
+DEFINED |= {"matmul2x2": ("uint64",), "rsum": ("float32", "float64")}
 MEANINGS = {
     "sum": python.add,
     "avg": python.add,  # the division comes at the end
@@ -89,7 +89,7 @@ def test_an_operator_reduces_in_the_element_type_into_a_given_place(op, name):
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_operator_has_mpis_name(name):
-    own = None if name == "matmul2x2" else name.upper()
+    own = None if name in ("matmul2x2", "rsum") else name.upper()
     assert operator(name).mpi == ("SUM" if name == "avg" else own)
     assert operator(name).average == (name == "avg")
 
@@ -109,6 +109,8 @@ def test_an_operator_is_had_for_the_types_that_it_is_defined_for(op):
         assert message.startswith(f"{op} is defined for {defined}, not for {name}")
         assert message.endswith(f"; choose another --dtype, or from {others}")
         assert ("which integers don't have" in message) == (op == "avg")
+        plain = "the plain sum of integers is reproducible" in message
+        assert plain == (op == "rsum" and kind(dtype(name)) == "integer")
 
 
 def test_a_product_of_matrices_is_that_of_their_entries_and_keeps_the_order():
@@ -130,17 +132,18 @@ def test_a_product_of_matrices_is_that_of_their_entries_and_keeps_the_order():
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_commutative_is_what_the_order_does_not_change(op):
-    name = (*operator(op).only, "int16")[0]
-    one, other = np.random.default_rng(3).integers(0, 2**64, (2, 50), np.uint64).astype(name)
-    either = (operator(op).ufunc(*pair) for pair in ((one, other), (other, one)))
+    of = dtype((*operator(op).only, "int16")[0])
+    one, other = np.random.default_rng(3).integers(0, 2**64, (2, 50), np.uint64).astype(of)
+    either = (operator(op).reduced(of, pair) for pair in ((one, other), (other, one)))
     assert operator(op).commutative == np.array_equal(*either)
 
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_idempotent_is_what_a_second_time_does_not_change(op):
-    one, other = np.array([6, 0, 5, 0], "int16"), np.array([3, 2, 0, 0], "int16")
-    once = operator(op).ufunc(one, other)
-    assert operator(op).idempotent == np.array_equal(operator(op).ufunc(once, other), once)
+    of = dtype((*operator(op).only, "int16")[0])
+    one, other = np.array([6, 0, 5, 0], of), np.array([3, 2, 0, 0], of)
+    once, twice = (operator(op).reduced(of, [one, *[other] * times]) for times in (1, 2))
+    assert operator(op).idempotent == np.array_equal(once, twice)
 
 
 @pytest.mark.parametrize("name", INTEGERS)

@@ -19,7 +19,7 @@ DEFINED = [
     (name, operator)
     for name in DTYPES
     for operator in OPERATORS.values()
-    if operator.defined_for(datatypes.dtype(name)) and not operator.average
+    if operator.defined_for(datatypes.dtype(name)) and not (operator.average or operator.plain)
 ]
 
 

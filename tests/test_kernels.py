@@ -8,8 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from hpccoll.datatypes import converted
 from hpccoll.engines import kernels as native
 from hpccoll.errors import UnsupportedError
+from hpccoll.reproducible import ACCUMULATORS, merge
 
 try:
     native.extension()
@@ -213,3 +215,57 @@ def test_what_is_not_defined_is_refused(dtype, operator):
     a = np.zeros(4, stored(dtype))
     with pytest.raises(ValueError, match=operator):
         native.reduce(dtype, operator, a, a, a)
+
+
+# The reproducible sum: the kernels against the reference in numpy
+
+
+def terms(dtype, count, seed):
+    """Yield operands: random bits with all special values, close together, and cancelling."""
+    rng = np.random.default_rng(seed)
+    yield pairs(dtype, count)[seed % 2]
+    near = rng.standard_normal(count).astype(dtype)
+    yield near
+    yield np.ldexp(near, rng.integers(-60, 60, count)).astype(dtype)
+    yield np.ldexp(near, np.finfo(dtype).minexp - 3).astype(dtype)
+    yield -pairs(dtype, count)[1 - seed % 2]
+
+
+@pytest.mark.parametrize("dtype", ACCUMULATORS)
+def test_accumulators_are_made_and_merged_as_the_reference_does(dtype):
+    of = ACCUMULATORS[dtype]
+    for count in (*range(40), 2049):
+        operands = []
+        for values in (v for seed in (0, 1) for v in terms(dtype, count, seed)):
+            found, right = at(1, np.zeros(count, of)), converted(values, of)
+            native.convert(at(2, values), found)
+            assert found.tobytes() == right.tobytes(), count
+            operands.append(right)
+        for left, right in product(operands, operands):
+            into = left.copy()
+            native.reduce(of.name, "rsum", into, into, right)
+            assert into.tobytes() == merge(left, right).tobytes(), count
+
+
+@pytest.mark.parametrize("dtype", ACCUMULATORS)
+def test_sums_are_rounded_as_the_reference_does(dtype):
+    of, rng = ACCUMULATORS[dtype], np.random.default_rng(7)
+    top = np.dtype(of["words"].base).itemsize * 8 - 3  # the bits of a field
+    for count in (*range(40), 5000):
+        fields = rng.integers(-(1 << top), 1 << top, (count, 3)) >> rng.integers(
+            0, top + 1, (count, 3)
+        )
+        fields[::5] = rng.integers(0, 2, fields[::5].shape)
+        index = rng.choice([0, 1, 2, 3, 10, 19, 63], count)
+        fields[index == 0] = 0
+        fields[index == 1, 2] = 0
+        sums = np.zeros(count, of)
+        sums["words"] = fields << 2 | index[:, None] >> np.array([4, 2, 0]) & 3
+        found = at(1, np.zeros(count, dtype))
+        native.convert(at(2, sums), found)
+        assert found.tobytes() == converted(sums, np.dtype(dtype)).tobytes()
+
+
+def test_what_is_not_converted_is_refused():
+    with pytest.raises(ValueError, match="float32 isn't converted to float64"):
+        native.convert(np.zeros(1, "float32"), np.zeros(1, "float64"))

@@ -15,9 +15,9 @@ LAYERS = """
 __main__
 cli
 sweep
-session selftest merge_table
+session selftest merge_table numerics
 table merge kernels
-findings advice results
+findings advice results top
 columns parsing
 measure conditions
 turns measurement
@@ -34,18 +34,21 @@ arrival canary clock launcher progress stats straggler
 launch
 patterns
 datatypes irregular
+reproducible
 pages
 export
 units
+conversions
 bind
+landings
 local_work messages
-places instructions scratch
+places instructions scratch contents
 plan
-regions
-layout segmentation
+overlaps regions
+layout
 draw
 regular
-trace
+trace summation
 proofs listing plugins
 verify
 obligations symbolic
@@ -58,6 +61,7 @@ choice
 parameter
 combinators collectives cost
 processes
+segmentation
 placement
 schedule partition shapes
 errors

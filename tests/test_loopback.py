@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conftest import run_in_loopback
 
+from hpccoll import datatypes
 from hpccoll.bind import bind
 from hpccoll.choice import Choice
 from hpccoll.engines import loopback
@@ -162,7 +163,10 @@ def test_a_wait_for_two_messages_lets_each_go_on():
     assert (first.tolist(), second.tolist()) == (INPUTS[1].tolist(), INPUTS[0].tolist())
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.float32, np.complex128])
+@pytest.mark.parametrize(
+    "dtype",
+    [np.int8, np.uint16, np.int64, np.float32, np.complex128, datatypes.dtype("bfloat16")],
+)
 def test_what_nobody_writes_is_poison_in_every_type(dtype):
     (found,) = loopback.run(table(()), [np.zeros(4, dtype)])
     assert found.dtype == dtype

@@ -5,6 +5,7 @@ The extension gets its MPI functions by address, so here they are made in Python
 
 import ctypes
 from collections import defaultdict, deque
+from itertools import product
 from threading import Lock, Thread
 from time import monotonic, sleep
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 from hpccoll.bind import bind
-from hpccoll.datatypes import OPERATORS
+from hpccoll.conversions import convert
+from hpccoll.datatypes import OPERATORS, converted
 from hpccoll.engines import loopback, native
 from hpccoll.engines import rows as table
 from hpccoll.engines.rows import (
@@ -28,7 +30,7 @@ from hpccoll.engines.rows import (
     WAIT,
     WAIT_REDUCE,
 )
-from hpccoll.layout import INPUT, Message
+from hpccoll.layout import INPUT, USER, Message
 from hpccoll.plan import Wait
 from hpccoll.segmentation import Segmentation
 from hpccoll.spelling import choose
@@ -79,8 +81,8 @@ def results(plans, spaces):
 # The table
 
 
-def rows_of(plans, itemsize, converts=False):
-    return [table.rows(plan, itemsize, converts)[0] for plan in plans]
+def rows_of(plans, *itemsizes):
+    return [table.rows(plan, itemsizes)[0] for plan in plans]
 
 
 def interpret(tables, spaces, dtype, divisor, narrow=None):
@@ -107,6 +109,10 @@ def _interpreter(rank, table, spaces, dtype, divisor, narrow, queues):
         assert 0 <= offset <= offset + bytes_ <= whole.size
         return whole[offset : offset + bytes_]
 
+    def elements(row, column, count):
+        of = np.dtype(dtype if row[column] < USER else narrow)
+        return part(row, column, count * of.itemsize).view(of)
+
     for row in table:
         operation, slot, peer, tag, *_, length = row
         size = length * dtype.itemsize
@@ -121,16 +127,15 @@ def _interpreter(rank, table, spaces, dtype, divisor, narrow, queues):
                 yield True
             target[:] = queues[source, rank, tag].popleft()
         if operation in (REDUCE, WAIT_REDUCE):
-            into, left, right = (part(row, column, size).view(dtype) for column in (4, 6, 8))
-            np.add(left, right, out=into)
+            into, left, right = (elements(row, column, length) for column in (4, 6, 8))
+            into[:] = np.add(left, right, dtype=dtype)
         elif operation == COPY:
             part(row, 4, length)[:] = part(row, 6, length).copy()
         elif operation == SCALE:
             part(row, 4, size).view(dtype)[:] /= divisor
-        elif operation == CONVERT_IN:
-            part(row, 4, size).view(dtype)[:] = part(row, 6, 2 * length).view(narrow)
-        elif operation == CONVERT_OUT:
-            part(row, 4, 2 * length).view(narrow)[:] = part(row, 6, size).view(dtype)
+        elif operation in (CONVERT_IN, CONVERT_OUT):
+            assert (operation == CONVERT_IN) == (row[4] < USER)
+            elements(row, 4, length)[:] = elements(row, 6, length)
 
 
 @pytest.mark.parametrize("in_place", [False, True], ids=["out of place", "in place"])
@@ -141,7 +146,7 @@ def test_the_table_does_what_the_plan_does(of, name, size, in_place):
         inputs = inputs_of(plans, np.int64)
         expected = loopback.run(plans, inputs)
         spaces = [spaces_of(p, data, np.int64) for p, data in zip(plans, inputs, strict=True)]
-        interpret(rows_of(plans, 8), spaces, np.int64, size)
+        interpret(rows_of(plans, 8, 8, 8), spaces, np.int64, size)
         for found, output, plan in zip(results(plans, spaces), expected, plans, strict=True):
             np.testing.assert_array_equal(found, output[: plan.layout.result.count])
 
@@ -151,15 +156,21 @@ def test_the_table_does_what_the_plan_does(of, name, size, in_place):
     ("of", "name", "size"), [case for case in CASES if "reduce" in case[0] and ":" not in case[1]]
 )
 def test_averages_of_16_bit_floats_are_taken_in_float32_and_converted(of, name, size, in_place):
-    plans = plans_of(of, name, size, itemsize=4, in_place=in_place, average=True)
+    bound = plans_of(of, name, size, itemsize=4, in_place=in_place, average=True)
+    plans = [convert(plan, True, bound.__getitem__) for plan in bound]
     inputs = inputs_of(plans, np.float16)
-    expected = loopback.run(plans, [data.astype(np.float32) for data in inputs])
+    expected = loopback.run(bound, [data.astype(np.float32) for data in inputs])
     user = [spaces_of(p, data, np.float16)[:2] for p, data in zip(plans, inputs, strict=True)]
     spaces = [
-        [*(np.full(u.size, np.nan, np.float32) for u in own), np.zeros(p.scratch, np.float32), *own]
+        [
+            *(np.full(u.size, np.nan, np.float32) for u in own),
+            np.zeros(p.scratch, np.float32),
+            *own,
+            np.zeros(p.landing, np.float16),
+        ]
         for p, own in zip(plans, user, strict=True)
     ]
-    interpret(rows_of(plans, 4, True), spaces, np.float32, size, np.float16)
+    interpret(rows_of(plans, 4, 4, 4, 2, 2, 2), spaces, np.float32, size, np.float16)
     for found, output, plan in zip(results(plans, user), expected, plans, strict=True):
         right = output[: plan.layout.result.count].astype(np.float16)
         np.testing.assert_array_equal(found, right)
@@ -167,14 +178,14 @@ def test_averages_of_16_bit_floats_are_taken_in_float32_and_converted(of, name, 
 
 def test_a_received_operand_is_reduced_by_the_operation_that_waits_for_it():
     plan = plans_of("reduce-scatter", "ring", 2, count=16, cut=Segmentation(16, 2))[0]
-    operations = [row[0] for row in table.rows(plan, 8, False)[0]]
+    operations = [row[0] for row in table.rows(plan, (8, 8, 8))[0]]
     assert (operations.count(WAIT_REDUCE), operations.count(REDUCE)) == (4, 0)
 
 
 @pytest.mark.parametrize(("of", "name", "size"), CASES)
 def test_fusing_only_joins_a_wait_to_the_reduction_right_after_it(of, name, size):
     for plan in plans_of(of, name, size, cut=Segmentation(16, 2)):
-        rows, origins = table.rows(plan, 8, False)
+        rows, origins = table.rows(plan, (8, 8, 8))
         apart, posted = [], {}
         for row in rows:
             fused = row[0] == WAIT_REDUCE
@@ -185,7 +196,7 @@ def test_fusing_only_joins_a_wait_to_the_reduction_right_after_it(of, name, size
                 message = posted[row[1]]
                 assert message[0] == RECEIVE
                 assert message[4:6] in (row[6:8], row[8:10])
-        plain = [row for step in plan.instructions for row in table._translated(step, 8)]
+        plain = [r for step in plan.instructions for r in table._translated(step, (8, 8, 8))]
         assert apart == plain
         # Whatever may hang stands for its wait, so that it is said what is waited for.
         for row, origin in zip(rows, origins, strict=True):
@@ -279,6 +290,7 @@ def program(rows, mpi=None, slots=2, spaces=3, dtype="float32", op="sum", narrow
         op,
         narrow,
         1.0,
+        (4, 2),
     )
     return made, (mpi, kept)
 
@@ -322,6 +334,8 @@ def test_every_return_code_is_checked_and_said_with_its_instruction(function, at
         ([row(SCALE)], {"dtype": "int32"}),
         ([row(CONVERT_IN)], {}),
         ([row(CONVERT_OUT)], {"dtype": "float64", "narrow": "float16"}),
+        *(([row(operation, **{place: (3, 0)})], {"spaces": 6})
+          for operation in (REDUCE, WAIT_REDUCE) for place in ("into", "left", "right")),
         ([row(COPY)[:-1]], {}),
         ([row(COPY)], {"spaces": 0}),
         ([], {"slots": -1}),
@@ -340,10 +354,38 @@ def test_the_largest_message_of_32_bits_and_unused_kernels_are_accepted():
 
 
 @built
+@pytest.mark.parametrize("name", ["float32", "float64"])
+@pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 600])
+def test_a_reduction_converts_what_is_the_callers(name, count):
+    of, rsum, rng = np.dtype(name), OPERATORS["rsum"], np.random.default_rng(count)
+    partial = rsum.partial(of)
+    values = rng.standard_normal((2, count)).astype(of)
+    right = rsum.reduced(of, values)
+    for left_space, right_space, into_space in product((0, 3), (1, 4), (2, 5)):
+        spaces = [*(converted(v, partial) for v in values), np.zeros(count, partial)]
+        spaces += [*values.copy(), np.zeros(count, of)]
+        made = extension.Program(
+            MadeMPI().library(),
+            np.array([row(REDUCE, 0, (into_space, 0), (left_space, 0), (right_space, 0), count)]),
+            0,
+            tuple(space.ctypes.data for space in spaces),
+            partial.name,
+            "rsum",
+            name,
+            1.0,
+            (partial.itemsize, of.itemsize),
+        )
+        made.run()
+        assert converted(spaces[into_space], of).tobytes() == right.tobytes()
+        assert np.array_equal(spaces[3], values[0])
+        assert np.array_equal(spaces[4], values[1])
+
+
+@built
 def test_what_is_no_address_is_refused():
     with pytest.raises(TypeError):
         extension.Program(
-            MadeMPI().library(), np.zeros(0, np.int64), 0, ("x",), "int8", "sum", None, 1.0
+            MadeMPI().library(), np.zeros(0, np.int64), 0, ("x",), "int8", "sum", None, 1.0, (1, 0)
         )
     handle = HANDLE()
     with pytest.raises(KeyError, match="no address of MPI_"):
@@ -411,7 +453,6 @@ def test_programs_of_all_ranks_run_in_threads_give_what_the_plan_gives(of, name,
             plan,
             own,
             operator,
-            None,
         )
         for plan, own in zip(plans, spaces, strict=True)
     ]

@@ -58,6 +58,15 @@ WRONG = [
         "division, which integers don't have; choose another --dtype, or from sum, prod, min, max,",
     ),
     (
+        {"op": "rsum", "dtype": "int32"},
+        "rsum is defined for float32 and float64, not for int32: the plain sum of integers is "
+        "reproducible; choose another --dtype, or from sum, prod, min, max, band,",
+    ),
+    (
+        {"op": "rsum", "dtype": "float16", "accumulate": "float32"},
+        "not for float16; choose another",
+    ),
+    (
         {"op": "band"},
         "band is defined for integer types, not for float32; choose another --dtype, or from sum,",
     ),
@@ -78,7 +87,7 @@ WRONG = [
     ),
     (
         {"nodes": "2", "algorithm": "ring"},
-        "--nodes is for multi-leader and two-level, none of which is measured",
+        "--nodes is for multi-leader and two-level, none of which is asked for",
     ),
     ({"segment": "0"}, "--segment must be at least one byte"),
     ({"segment": "4x"}, "write a whole number of bytes"),
@@ -112,9 +121,11 @@ def test_the_defaults_ask_for_everything():
         *({"op": "avg", "dtype": d} for d in ("float16", "float64", "complex64")),
         *({"op": op, "dtype": "uint8"} for op in ("band", "bor", "bxor", "land", "lor", "lxor")),
         {"accumulate": "float32", "dtype": "float16"},
+        *({"op": "rsum", "dtype": d} for d in (None, "float64")),
         # An operator that isn't used needs no type that has it.
         {"name": "bcast", "op": "min", "dtype": "complex64"},
         {"name": "allgather", "op": "avg", "dtype": "int8"},
+        {"name": "allgather", "op": "rsum", "dtype": "int8"},
     ],
     ids=str,
 )

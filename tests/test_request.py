@@ -2,12 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 from requested import build
 
 from hpccoll.collectives import COLLECTIVES
 from hpccoll.errors import UnsupportedError, UsageError
 from hpccoll.placement import Placement
+from hpccoll.reproducible import TERMS
 
 
 @pytest.mark.parametrize("name", [c.name for c in COLLECTIVES.values() if c.rooted])
@@ -77,3 +79,31 @@ def test_a_part_that_these_nodes_do_not_allow_is_refused():
     asked = build("allgather", algorithm="two-level:across=recursive-doubling")
     with pytest.raises(UnsupportedError, match="got 3 nodes; use across="):
         asked.placed(Placement([0, 1, 2, 2])).supported(4)
+
+
+def test_a_reproducible_sum_runs_beside_the_plain_one_where_something_is_reduced():
+    assert [operator.name for operator in build(op="rsum").operators] == ["rsum", "sum"]
+    assert [operator.name for operator in build(op="max").operators] == ["max"]
+    assert len(build("allgather", op="rsum").operators) == 1
+
+
+def test_more_ranks_than_a_reproducible_sum_has_room_for_are_refused():
+    build(op="rsum").check_terms(TERMS)
+    build("allgather", op="rsum").check_terms(TERMS + 1)
+    with pytest.raises(UsageError, match="adds up at most 32768 ranks, got 32769; use --op sum"):
+        build(op="rsum").check_terms(TERMS + 1)
+
+
+def test_partial_results_have_the_type_that_is_sent():
+    def partial(name="allreduce", **given):
+        asked = build(name, **given)
+        return asked.partial(asked.operator)
+
+    assert partial() == np.float32
+    assert partial(dtype="float16") == np.float16
+    assert partial(dtype="float16", accumulate="float32") == np.float32
+    assert partial(op="rsum").itemsize == 12
+    assert partial(op="rsum", dtype="float64").itemsize == 24
+    assert partial("allgather", op="rsum") == np.float32
+    asked = build(op="rsum")
+    assert asked.partial(asked.operators[1]) == np.float32

@@ -90,6 +90,7 @@ def measurement(samples=(2e-6, 1e-6, 3e-6), mismatches=(), said=None, **paramete
         function="MPI_Isend, MPI_Irecv",
         bytes=64,
         message=Message(count=16, itemsize=4),
+        operator="sum",
         latency=summarize(samples),
         samples=tuple(samples),
         first=5e-6,
@@ -373,6 +374,35 @@ def test_the_environment_keeps_what_changes_results_and_no_secrets():
     found = results.relevant_environment(dropped | kept)
     assert found == kept
     assert list(found) == sorted(kept)
+
+
+def test_a_batch_job_is_named_with_its_array_its_hosts_and_its_binding():
+    assert results.job({"PATH": "/bin", "SLURM_CONF": "/etc/slurm.conf"}) is None
+    environment = {
+        "SLURM_JOB_ID": "46",
+        "SLURM_ARRAY_JOB_ID": "45",
+        "SLURM_ARRAY_TASK_ID": "7",
+        "SLURM_JOB_NODELIST": "n[1-2]",
+        "SLURM_JOB_PARTITION": "main",
+        "SLURM_CPU_BIND": "quiet,mask_cpu:0x1",
+    }
+    assert results.job(environment) == {
+        "id": "46",
+        "array": "45",
+        "array_element": "7",
+        "step": None,
+        "restarts": None,
+        "partition": "main",
+        "hosts": "n[1-2]",
+        "binding": "quiet,mask_cpu:0x1",
+    }
+
+
+def test_the_run_record_names_the_batch_job(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "46")
+    assert records()[0]["job"]["id"] == "46"
+    monkeypatch.delenv("SLURM_JOB_ID")
+    assert records()[0]["job"] is None
 
 
 def test_the_run_record_describes_the_machine():

@@ -1,5 +1,6 @@
 """The table for people, from made-up measurements."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -24,12 +25,19 @@ WORLD = SimpleNamespace(
 )
 
 
-def request_of(name="allreduce", roots=1, choices=("ring",), in_place=False, counts="equal"):
+def request_of(
+    name="allreduce",
+    roots=1,
+    choices=("ring",),
+    in_place=False,
+    counts="equal",
+    operator=OPERATORS["sum"],
+):
     """Return what the table needs to know of a request."""
     return SimpleNamespace(
         collective=COLLECTIVES[name],
         dtype=numpy_dtype("float32"),
-        operator=OPERATORS["sum"],
+        operator=operator,
         in_place=in_place,
         choices=choices,
         roots=lambda size: range(roots),
@@ -59,6 +67,7 @@ def measured(label, us, size=1024, width=0.1, wrong=False, root=0, **fields):
         "collective": "allreduce",
         "algorithm": label.split(":")[0],
         "label": label,
+        "baseline": LIBRARY,
         "parameters": {},
         "chosen": (),
         "engine": "native",
@@ -492,3 +501,37 @@ def test_columns_are_as_wide_as_the_longest_label():
     title, rule = table.header(request_of(), WORLD, [], [label]).split("\n")[-2:]
     assert lines[0].startswith(f"   1 KiB {label} * ")
     assert {len(line) for line in (title, rule, *lines)} == {len(rule)}
+
+
+# A reproducible operator, and the plain one
+
+
+PLAIN = [
+    measured("ring", 30.0, baseline="plain ring", verdict=SLOWER),
+    measured("tree", 20.0, baseline="plain tree", verdict=NO_DIFFERENCE),
+    measured("plain ring", 10.0, baseline="plain ring"),
+    measured("plain tree", 16.0, baseline="plain tree"),
+]
+
+
+def test_a_reproducible_sum_is_compared_with_the_plain_one_of_the_same_algorithm():
+    asked = request_of(operator=OPERATORS["rsum"])
+    text = table.group(asked, WORLD, PLAIN)
+    found = [re.search(r" (\d\.\d\d) (\S*) +ok", row).groups() for row in text.split("\n")]
+    assert found == [("1.00", ""), ("1.00", ""), ("1.25", "~"), ("3.00", "slower")]
+    header = table.header(asked, WORLD)
+    assert "t/plain" in header.split("\n")[-2]
+    assert "plain  the same algorithm with sum" in header
+    assert "MPI library" not in header
+    assert "t/lib" not in header
+
+
+def test_the_plain_sum_is_no_answer_to_what_is_asked():
+    assert table.winner(PLAIN) is PLAIN[1]
+    advice = table.closing([PLAIN], {}).split("use\n")[1]
+    assert "plain" not in advice
+    assert "tree" in advice
+
+
+def test_a_collective_that_reduces_nothing_is_compared_with_the_library_whatever_the_operator():
+    assert "t/lib" in table.header(request_of("allgather", operator=OPERATORS["rsum"]), WORLD)

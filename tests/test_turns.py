@@ -9,6 +9,7 @@ from hpccoll import turns
 from hpccoll.arrival import Arrival
 from hpccoll.candidates import Candidate
 from hpccoll.clocks import Clock
+from hpccoll.datatypes import OPERATORS
 from hpccoll.layout import Message
 from hpccoll.sampling import Times
 from hpccoll.turns import LATE, Series, Turns
@@ -51,7 +52,7 @@ def turns_with(samples=(), world=None, loop=None, **asked):
         "seed": 0,
         "collective": SimpleNamespace(name="allreduce"),
     }
-    candidate = Candidate("ring", "ring", {}, (), None)
+    candidate = Candidate("ring", "ring", {}, (), None, OPERATORS["sum"])
     series = [Series(candidate, samples=list(own)) for own in samples or [()]]
     return Turns(SimpleNamespace(**request | asked), world or World(), loop, Message(4, 4), series)
 

@@ -13,7 +13,9 @@ from hpccoll import __version__
 from hpccoll.errors import HpccollError, UsageError
 from hpccoll.launch import Launch, defer_end, detect
 
-_COMMANDS = ("bench", "launcher", "list", "merge", "selftest", "show", "sweep", "verify")
+_COMMANDS = (
+    *("bench", "launcher", "list", "merge", "numerics", "selftest", "show", "sweep", "verify"),
+)
 
 
 class _Commands(click.Group):
@@ -45,6 +47,7 @@ def cli() -> None:
     hpccoll show ring -p 6                what an algorithm does, round by round
     hpccoll show ring -p 8 -o ring.svg    the picture of it
     hpccoll verify -p 1:64                the proof that all of them are right
+    hpccoll numerics allreduce            what the order of summation does to the result
     hpccoll launcher                      what starts ranks in a Slurm job, for batch scripts
     """  # noqa: D301 - click reads the backspace as "don't wrap"
 

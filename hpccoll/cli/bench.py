@@ -21,7 +21,9 @@ A vector that the number of ranks doesn't divide is cut at count*b//p, never rou
 \b
 Operators: sum, prod; min, max (not complex); avg (floats and complex: a sum and one division);
 band, bor, bxor, land, lor, lxor (integers); matmul2x2 (uint64: a 2x2 matrix of 16-bit integers),
-which is not commutative: algorithms that change the order of the ranks refuse it.
+which is not commutative: algorithms that change the order of the ranks refuse it. rsum (float32
+and float64): a sum with the same bits for any algorithm, number and order of ranks, and --segment;
+every algorithm is measured with the plain sum, too, which it is compared with.
 Types: int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, complex128.
 
 \b
@@ -179,6 +181,13 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 @click.option("-o", "--output", metavar="FILE", help="Write JSON Lines as well.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option(
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of each size, print the N fastest and the library only; FILE has all.  [default: all, on "
+    "a terminal, too, so that a log and a screen say the same and no row is missed unasked]",
+)
+@click.option(
     "--format",
     "style",
     type=click.Choice(["table", "jsonl", "csv"]),
@@ -191,6 +200,7 @@ def command(
     output: str | None,
     force: bool,
     style: str,
+    top: int | None,
     thread_level: str | None,
     **options: Any,
 ) -> None:
@@ -206,9 +216,10 @@ def command(
     from hpccoll import launch, parsing, session, world
 
     asked = parsing.build(collective, **options)
+    written = session.Output(output, force, style, top)
     started = launch.detect()
     ranks = world.start(started, thread_level)
-    session.run(asked, ranks, started, session.Output(output, force, style), click.echo)
+    session.run(asked, ranks, started, written, click.echo)
 
 
 def _kernels(options: dict[str, Any]) -> None:
@@ -219,6 +230,11 @@ def _kernels(options: dict[str, Any]) -> None:
     operator = datatypes.operator_for(options["op"], dtype)
     if operator.average:
         raise UsageError("avg has no kernel of its own: it is a sum and one division; use --op sum")
+    if operator.plain:
+        raise UsageError(
+            f"{operator.name} has kernels for its accumulators, not for {dtype.name}; measure them "
+            f"with hpccoll bench allreduce --op {operator.name}"
+        )
     sizes = parsing.sizes(
         options["size_list"], options["min_bytes"], options["max_bytes"], options["factor"], dtype
     )

@@ -9,6 +9,7 @@
 #ifndef TARGET
 
 #include "_kernels.h"
+#include "_reproducible.h"
 
 #include <float.h>
 #include <stdint.h>
@@ -166,6 +167,8 @@ INLINE int16_t unless_nan(int16_t found, int16_t left, int16_t right, int16_t in
     }
 FLOAT_BITS(float, uint32_t, __builtin_nanf(""))
 FLOAT_BITS(double, uint64_t, __builtin_nan(""))
+
+enum { LOOKED_AT = 16 }; /* accumulators of the reproducible sum at a time */
 
 struct kernel_row { const char *dtype, *operator; kernel run; };
 struct scaler_row { const char *dtype; scaler run; };
@@ -566,6 +569,61 @@ CONVERSION(f32_to_f16)
 
 KERNEL(matmul2x2_u64, u64, matmul2x2(a, b))
 
+/* The reproducible sum's accumulators are three words each. Some at a time are looked at first:
+ * where no index differs, which is the rule, each word takes one addition. */
+#define LOAD(bits, x) ((sum##bits){x[3 * i], x[3 * i + 1], x[3 * i + 2]})
+#define STORE(x, value) x[3 * i] = value.high, x[3 * i + 1] = value.middle, x[3 * i + 2] = value.low
+#define REPRODUCIBLE(bits)                                                                         \
+    REDUCTION(rsum_any_f##bits)                                                                    \
+    {                                                                                              \
+        u##bits *const c = into;                                                                   \
+        const u##bits *const x = left, *const y = right;                                           \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            const sum##bits both = merge##bits(LOAD(bits, x), LOAD(bits, y));                      \
+            STORE(c, both);                                                                        \
+        }                                                                                          \
+    }                                                                                              \
+    REDUCTION(rsum_f##bits)                                                                        \
+    {                                                                                              \
+        u##bits *c = into;                                                                         \
+        const u##bits *x = left, *y = right;                                                       \
+        enum { WORDS = 3 * LOOKED_AT };                                                            \
+        for (; count >= LOOKED_AT; count -= LOOKED_AT, c += WORDS, x += WORDS, y += WORDS) {       \
+            word##bits differ = 0;                                                                 \
+            for (int i = 0; i < WORDS; i++)                                                        \
+                differ |= x[i] ^ y[i];                                                             \
+            if (differ & 3) {                                                                      \
+                NAME(rsum_any_f##bits)(c, x, y, LOOKED_AT);                                        \
+                continue;                                                                          \
+            }                                                                                      \
+            INDEPENDENT                                                                            \
+            for (int i = 0; i < WORDS; i++)                                                        \
+                c[i] = x[i] + (y[i] & ~(word##bits)3);                                             \
+        }                                                                                          \
+        NAME(rsum_any_f##bits)(c, x, y, count);                                                    \
+    }                                                                                              \
+    CONVERSION(f##bits##_to_sums)                                                                  \
+    {                                                                                              \
+        u##bits *const c = into;                                                                   \
+        const u##bits *const x = source;                                                           \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            const sum##bits one = encode##bits(x[i]);                                              \
+            STORE(c, one);                                                                         \
+        }                                                                                          \
+    }                                                                                              \
+    CONVERSION(sums_to_f##bits)                                                                    \
+    {                                                                                              \
+        u##bits *const c = into;                                                                   \
+        const u##bits *const x = source;                                                           \
+        INDEPENDENT                                                                                \
+        for (size_t i = 0; i < count; i++)                                                         \
+            c[i] = decode##bits(LOAD(bits, x));                                                    \
+    }
+REPRODUCIBLE(32)
+REPRODUCIBLE(64)
+
 #define ROW(dtype, op, name) {dtype, #op, NAME(op##_##name)},
 #define INTEGER_ROWS(bits, dtype, sign)                                                            \
     ROW(dtype, sum, u##bits) ROW(dtype, prod, u##bits) ROW(dtype, min, sign##bits)                 \
@@ -580,6 +638,7 @@ static const struct kernel_row NAME(kernels)[] = {
     INTEGER_ROWS(32, "int32", i) INTEGER_ROWS(32, "uint32", u)
     INTEGER_ROWS(64, "int64", i) INTEGER_ROWS(64, "uint64", u)
     ROW("uint64", matmul2x2, u64)
+    ROW("void96", rsum, f32) ROW("void192", rsum, f64)
     FLOAT_ROWS(f16, "float16") FLOAT_ROWS(bf16, "bfloat16")
     FLOAT_ROWS(f32, "float32") FLOAT_ROWS(f64, "float64")
     ROW("complex64", sum, cf32) ROW("complex64", prod, cf32)
@@ -595,6 +654,8 @@ static const struct scaler_row NAME(scalers)[] = {
 static const struct converter_row NAME(converters)[] = {
     {"float16", "float32", NAME(f16_to_f32)},   {"float32", "float16", NAME(f32_to_f16)},
     {"bfloat16", "float32", NAME(bf16_to_f32)}, {"float32", "bfloat16", NAME(f32_to_bf16)},
+    {"float32", "void96", NAME(f32_to_sums)},   {"void96", "float32", NAME(sums_to_f32)},
+    {"float64", "void192", NAME(f64_to_sums)},  {"void192", "float64", NAME(sums_to_f64)},
     {NULL, NULL, NULL},
 };
 #define TEXT_(x) #x

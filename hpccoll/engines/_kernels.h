@@ -7,6 +7,8 @@
  * dtypes:    int8 int16 int32 int64 uint8 uint16 uint32 uint64
  *            float16 bfloat16 float32 float64 complex64 complex128
  * operators: sum prod | min max (not complex) | band bor bxor land lor lxor (integers)
+ *            rsum of void96 and void192, as numpy calls them: the accumulators of the reproducible
+ *            sum of float32 and float64
  */
 #ifndef HPCCOLL_KERNELS_H
 #define HPCCOLL_KERNELS_H
@@ -30,7 +32,8 @@ typedef void (*converter)(void *into, const void *source, size_t count);
 
 kernel find_kernel(const char *dtype, const char *operator); /* NULL where it isn't defined */
 scaler find_scaler(const char *dtype);                       /* NULL for integers */
-converter find_converter(const char *from, const char *to);  /* float16, bfloat16 <-> float32 */
+/* float16, bfloat16 <-> float32; float32 <-> void96; float64 <-> void192 */
+converter find_converter(const char *from, const char *to);
 
 /* Copy like memmove. */
 void copy_bytes(void *into, const void *source, size_t bytes);

@@ -32,6 +32,19 @@ static PyObject *reduce(PyObject *Py_UNUSED(module), PyObject *arguments)
     return PyFloat_FromDouble(seconds);
 }
 
+static PyObject *convert(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    const char *from, *to;
+    Py_ssize_t into, source, count;
+    if (!PyArg_ParseTuple(arguments, "ssnnn", &from, &to, &into, &source, &count))
+        return NULL;
+    converter chosen = find_converter(from, to);
+    if (!chosen)
+        return PyErr_Format(PyExc_ValueError, "%s isn't converted to %s", from, to);
+    chosen((void *)into, (const void *)source, (size_t)count);
+    Py_RETURN_NONE;
+}
+
 static PyObject *target(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     const char *name = NULL;
@@ -44,6 +57,7 @@ static PyObject *target(PyObject *Py_UNUSED(module), PyObject *arguments)
 
 static PyMethodDef functions[] = {
     {"reduce", reduce, METH_VARARGS, "Run a reduction kernel on addresses."},
+    {"convert", convert, METH_VARARGS, "Run a converter on addresses."},
     {"target", target, METH_VARARGS, "Return, or choose, the kernels' instruction set."},
     {NULL, NULL, 0, NULL},
 };

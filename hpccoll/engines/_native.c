@@ -32,6 +32,8 @@ typedef void *handle;
  * different value in each, so a real status is passed instead. */
 static _Alignas(16) char status[128];
 
+enum { LINE = 64 }; /* bytes of a line of the cache */
+
 static double now(void)
 {
     struct timespec t;
@@ -173,6 +175,9 @@ enum { COLUMNS = 11 };
  * this rank waits for anything, so the limit can't make ranks wait for each other. */
 enum { IN_FLIGHT = 32 };
 
+/* Spaces from this one on have the caller's elements, which partial results may be wider than. */
+enum { USER = 3 };
+
 /* Rows of the table: operation, slot, peer, tag, then space and byte offset of the target and of
  * two sources, and a length: bytes for messages and copies, elements for the others. */
 typedef struct {
@@ -180,6 +185,7 @@ typedef struct {
     char *into;
     const char *left, *right;
     size_t length;
+    int narrow_into, narrow_left, narrow_right; /* of a reduction: has the caller's elements */
 } Step;
 
 typedef struct {
@@ -194,7 +200,11 @@ typedef struct {
     scaler scale;
     converter widen, narrow;
     double divisor;
+    size_t wide_bytes, narrow_bytes; /* of an element */
+    char *chunks; /* room for three of CHUNK partial results, for reductions of the caller's */
 } Program;
+
+enum { CHUNK = 256 }; /* so that three of the widest stay in the first cache */
 
 enum { FREE = -1, RECEIVED = -2 };
 
@@ -252,6 +262,43 @@ static int wait(Program *self, int slot)
     return 0;
 }
 
+/* Return one of the chunks, which begin where lines of the cache do. */
+static char *chunk_of(Program *self, size_t number)
+{
+    const uintptr_t first = ((uintptr_t)self->chunks + LINE - 1) / LINE * LINE;
+    return (char *)first + number * CHUNK * self->wide_bytes;
+}
+
+static const char *operand(Program *self, const char *from, int narrow, size_t at, size_t count,
+                           char *chunk)
+{
+    if (!narrow)
+        return from + at * self->wide_bytes;
+    self->widen(chunk, from + at * self->narrow_bytes, count);
+    return chunk;
+}
+
+/* Reduce; what is the caller's is converted some elements at a time, in memory that stays near. */
+static void reduce_step(Program *self, const Step *step)
+{
+    if (!(step->narrow_into || step->narrow_left || step->narrow_right)) {
+        self->reduce(step->into, step->left, step->right, step->length);
+        return;
+    }
+    for (size_t at = 0; at < step->length; at += CHUNK) {
+        const size_t count = step->length - at < CHUNK ? step->length - at : CHUNK;
+        const char *left =
+            operand(self, step->left, step->narrow_left, at, count, chunk_of(self, 0));
+        const char *right =
+            operand(self, step->right, step->narrow_right, at, count, chunk_of(self, 1));
+        char *into =
+            step->narrow_into ? chunk_of(self, 2) : step->into + at * self->wide_bytes;
+        self->reduce(into, left, right, count);
+        if (step->narrow_into)
+            self->narrow(step->into + at * self->narrow_bytes, into, count);
+    }
+}
+
 static int run_step(Program *self, const Step *step)
 {
     Library *mpi = self->call.mpi;
@@ -271,7 +318,7 @@ static int run_step(Program *self, const Step *step)
             return code;
         /* fall through */
     case REDUCE:
-        self->reduce(step->into, step->left, step->right, step->length);
+        reduce_step(self, step);
         return 0;
     case COPY:
         copy_bytes(step->into, step->left, step->length);
@@ -312,6 +359,8 @@ static int malformed(const Program *self, const int64_t *row, Py_ssize_t slots, 
     if (row[10] < 0)
         return 1;
     int slot = row[1] >= 0 && row[1] < slots;
+    int converts = row[4] >= USER || row[6] >= USER || row[8] >= USER;
+    int reduces = self->reduce && (!converts || (self->widen && self->narrow));
     switch (row[0]) {
     case SEND:
     case RECEIVE:
@@ -319,9 +368,9 @@ static int malformed(const Program *self, const int64_t *row, Py_ssize_t slots, 
     case WAIT:
         return !slot;
     case WAIT_REDUCE:
-        return !slot || !self->reduce;
+        return !slot || !reduces;
     case REDUCE:
-        return !self->reduce;
+        return !reduces;
     case COPY:
     case PROBE:
         return 0;
@@ -357,6 +406,9 @@ static int fill_steps(Program *self, const int64_t *table, Py_ssize_t slots, PyO
             .left = bases[row[6]] + row[7],
             .right = bases[row[8]] + row[9],
             .length = (size_t)row[10],
+            .narrow_into = row[4] >= USER,
+            .narrow_left = row[6] >= USER,
+            .narrow_right = row[8] >= USER,
         };
     }
     return PyErr_Occurred() ? -1 : 0; /* a space's address that is none */
@@ -366,15 +418,17 @@ static int program_init(PyObject *object, PyObject *arguments, PyObject *keyword
 {
     Program *self = (Program *)object;
     static char *names[] = {"library", "table", "slots", "spaces", "dtype", "operator",
-                            "narrow", "divisor", NULL};
+                            "narrow", "divisor", "itemsizes", NULL};
     PyObject *library, *spaces;
     Py_buffer table;
-    Py_ssize_t slots;
+    Py_ssize_t slots, wide_bytes, narrow_bytes;
     const char *dtype, *operator, *narrow = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Oy*nO!sszd", names, &library, &table,
-                                     &slots, &PyTuple_Type, &spaces, &dtype, &operator, &narrow,
-                                     &self->divisor))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Oy*nO!sszd(nn)", names, &library,
+                                     &table, &slots, &PyTuple_Type, &spaces, &dtype, &operator,
+                                     &narrow, &self->divisor, &wide_bytes, &narrow_bytes))
         return -1;
+    self->wide_bytes = (size_t)wide_bytes;
+    self->narrow_bytes = (size_t)narrow_bytes;
     Py_INCREF(library);
     self->call.mpi = (Library *)library;
     self->call.run = run_program;
@@ -387,7 +441,9 @@ static int program_init(PyObject *object, PyObject *arguments, PyObject *keyword
     self->sends = PyMem_Calloc((size_t)self->count + 1, sizeof(Step *));
     self->requests = slots < 0 ? NULL : PyMem_Calloc((size_t)slots + 1, sizeof(handle));
     self->owner = slots < 0 ? NULL : PyMem_Calloc((size_t)slots + 1, sizeof(Py_ssize_t));
+    self->chunks = narrow ? PyMem_Malloc(3 * CHUNK * self->wide_bytes + LINE) : NULL;
     int wrong = !self->steps || !self->sends || !self->requests || !self->owner ||
+                (narrow && !self->chunks) ||
                 table.len % (COLUMNS * sizeof(int64_t)) ||
                 fill_steps(self, table.buf, slots, spaces);
     PyBuffer_Release(&table);
@@ -404,6 +460,7 @@ static void program_free(PyObject *object)
     PyMem_Free(self->sends);
     PyMem_Free(self->requests);
     PyMem_Free(self->owner);
+    PyMem_Free(self->chunks);
     Py_XDECREF(self->call.mpi);
     type->tp_free(object);
     Py_DECREF(type);
@@ -497,7 +554,7 @@ static void collective_free(PyObject *object)
  * writer. Node leaders exchange empty messages. Both disseminate: in round k rank r signals rank
  * r + 2**k, so all leave at about the same time (Hensgen, Finkel, Manber 1988,
  * doi:10.1007/BF01379320). */
-enum { LINE = 64, ROUNDS = 16, GATHER = 14, RELEASE = 15 };
+enum { ROUNDS = 16, GATHER = 14, RELEASE = 15 };
 
 typedef struct {
     PyObject_HEAD

@@ -45,6 +45,18 @@ def reduce(
     return seconds
 
 
+def convert(source: Array, into: Array) -> None:
+    """Convert elements to the type of `into`, a contiguous array of as many as `source`.
+
+    Raises
+    ------
+    ValueError
+        There is no kernel for these types.
+    """
+    names = (source.dtype.name, into.dtype.name)
+    extension().convert(*names, into.ctypes.data, source.ctypes.data, source.size)
+
+
 def targets() -> list[str]:
     """Return the instruction sets that this processor and build have, the best first."""
     chosen = kernel_target()

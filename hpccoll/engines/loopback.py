@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpccoll.datatypes import divide
+from hpccoll.datatypes import INTEGER, convert, converted, divide, kind
 from hpccoll.errors import HangError
-from hpccoll.layout import OUTPUT, Region
-from hpccoll.plan import Plan, PostRecv, PostSend, Reduce, Scale, Wait
+from hpccoll.layout import OUTPUT, USER, Region
+from hpccoll.plan import Convert, Plan, PostRecv, PostSend, Reduce, Scale, Wait
 
 Array = NDArray[Any]
 
@@ -26,6 +26,10 @@ class _Rank:
         self.spaces = spaces
         self.next = 0
         self.open: dict[int, tuple[_Channel, int]] = {}
+
+    @property
+    def partial(self) -> np.dtype[Any]:
+        return self.spaces[0].dtype
 
     def view(self, region: Region) -> Array:
         return self.spaces[region.space][region.offset : region.offset + region.count]
@@ -60,6 +64,7 @@ def run(
     plans: Sequence[Plan],
     inputs: Sequence[Array],
     operator: Callable[..., Any] = np.add,
+    partial: np.dtype[Any] | None = None,
 ) -> list[Array]:
     """Run the plans of all ranks and return every rank's output space.
 
@@ -70,28 +75,41 @@ def run(
         the plan expects them in the output.
     operator
         A ufunc with an ``out`` argument.
+    partial
+        The type of partial results, if the plans convert to it.
 
     Raises
     ------
     HangError
         No rank can go on, or two ends of a message differ in size.
     """
-    ranks = [_Rank(plan, _spaces(plan, data)) for plan, data in zip(plans, inputs, strict=True)]
+    ranks = [
+        _Rank(plan, _spaces(plan, data, partial)) for plan, data in zip(plans, inputs, strict=True)
+    ]
     channels: dict[tuple[int, int, int], _Channel] = {}
     while any(rank.next < len(rank.plan.instructions) for rank in ranks):
         if not any([_advance(rank, channels, operator) for rank in ranks]):
             raise HangError("; ".join(_waiting(rank) for rank in ranks if _waiting(rank)))
-    return [rank.spaces[OUTPUT] for rank in ranks]
+    return [rank.spaces[OUTPUT if partial is None else USER + OUTPUT] for rank in ranks]
 
 
-def _spaces(plan: Plan, data: Array) -> list[Array]:
-    # Not-a-number, or the largest integer, marks what nobody wrote.
-    poison = np.nan if data.dtype.kind in "fc" else np.iinfo(data.dtype).max
+def _spaces(plan: Plan, data: Array, partial: np.dtype[Any] | None) -> list[Array]:
     layout = plan.layout
-    output = np.full(layout.output, poison, data.dtype)
+    output = _unwritten(layout.output, data.dtype)
     if layout.in_place:
         output[layout.held.offset : layout.held.offset + layout.held.count] = data
-    return [data[: layout.input], output, np.full(plan.scratch, poison, data.dtype)]
+    user = [data[: layout.input], output]
+    if partial is None:
+        return [*user, _unwritten(plan.scratch, data.dtype)]
+    own = [_unwritten(count, partial) for count in (layout.input, layout.output, plan.scratch)]
+    return [*own, *user, _unwritten(plan.landing, data.dtype)]
+
+
+def _unwritten(count: int, of: np.dtype[Any]) -> Array:
+    """Return elements that mark what nobody wrote: not-a-number, or the largest integer."""
+    if kind(of) == INTEGER:
+        return np.full(count, np.iinfo(of).max, of)
+    return np.full(count, -1 if of.names else np.nan, of)
 
 
 def _advance(
@@ -114,10 +132,13 @@ def _advance(
                 [channel.deliver(n) for channel, n in map(rank.open.__getitem__, step.slots)]
             ):
                 break
+        elif isinstance(step, Convert):
+            convert(rank.view(step.source), rank.view(step.into))
         elif isinstance(step, Scale):
             divide(rank.view(step.region), rank.plan.size)
         elif isinstance(step, Reduce):
-            operator(rank.view(step.left), rank.view(step.right), out=rank.view(step.into))
+            operands = (converted(rank.view(r), rank.partial) for r in (step.left, step.right))
+            convert(operator(*operands), rank.view(step.into))
         else:
             rank.view(step.into)[:] = rank.view(step.source)
         rank.next += 1

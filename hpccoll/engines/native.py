@@ -28,7 +28,7 @@ from hpccoll.engines.library import (
 )
 from hpccoll.engines.rows import PROBE, WAIT, WAIT_REDUCE, rows
 from hpccoll.errors import EngineError, UnsupportedError
-from hpccoll.layout import INPUT, OUTPUT, Layout, Message
+from hpccoll.layout import INPUT, OUTPUT, USER, Layout, Message
 from hpccoll.plan import Plan
 
 if TYPE_CHECKING:
@@ -96,19 +96,15 @@ class Native:
         plan: Plan,
         spaces: Sequence[Array],
         operator: Operator,
-        user: Sequence[Array] | None = None,
     ) -> "NativePlan":
         """Return a plan bound to buffers.
 
         Parameters
         ----------
         spaces
-            Input, output and scratch, one-dimensional contiguous arrays of one dtype.
-        user
-            The caller's input and output of a narrower type, if `spaces` only hold what is
-            accumulated.
+            Those of the plan, one-dimensional contiguous arrays.
         """
-        return NativePlan(self, plan, spaces, operator, user)
+        return NativePlan(self, plan, spaces, operator)
 
     def collective(
         self,
@@ -129,7 +125,7 @@ class Native:
         """
         table = array("q", [PROBE, *(0,) * 10] if probe else [])
         return self.extension.Program(
-            self.library, table, 0, (0, 0, 0), "float32", "sum", None, 1.0
+            self.library, table, 0, (0, 0, 0), "float32", "sum", None, 1.0, (4, 0)
         )
 
     def function(self, name: str) -> int:
@@ -180,22 +176,21 @@ class NativePlan(_NativeCall):
         plan: Plan,
         spaces: Sequence[Array],
         operator: Operator,
-        user: Sequence[Array] | None,
     ) -> None:
         self.comm, self._plan = native.comm, plan
-        everything = [*spaces, *(user or ())]
-        self._kept = everything
-        dtype = spaces[0].dtype
-        self._rows, self._origins = rows(plan, dtype.itemsize, user is not None)
+        self._kept = spaces
+        dtype, narrow = spaces[0].dtype, spaces[USER].dtype if spaces[USER:] else None
+        self._rows, self._origins = rows(plan, [space.itemsize for space in spaces])
         self.handle = native.extension.Program(
             native.library,
             array("q", [number for row in self._rows for number in row]),
             plan.slots,
-            tuple(space.ctypes.data for space in everything),
+            tuple(space.ctypes.data for space in spaces),
             dtype.name,
             "sum" if operator.average else operator.name,
-            user[0].dtype.name if user else None,
+            narrow.name if narrow else None,
             float(plan.size),
+            (dtype.itemsize, narrow.itemsize if narrow else 0),
         )
 
     def position(self) -> str:

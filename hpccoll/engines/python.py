@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpccoll.datatypes import Array, Operator, divide
+from hpccoll.datatypes import Array, Operator, convert, converted, divide
 from hpccoll.engines.call import describe
 from hpccoll.layout import Region
-from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
+from hpccoll.plan import Convert, Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -20,9 +20,7 @@ class PythonCall:
     Parameters
     ----------
     spaces
-        Input, output and scratch, one-dimensional contiguous arrays of one dtype.
-    user
-        The caller's input and output of a narrower type, if `spaces` only hold what is accumulated.
+        Those of the plan, one-dimensional contiguous arrays.
     """
 
     engine = "python"
@@ -34,7 +32,6 @@ class PythonCall:
         spaces: Sequence[Array],
         operator: Operator,
         comm: "MPI.Comm",
-        user: Sequence[Array] | None = None,
     ) -> None:
         from mpi4py import MPI
 
@@ -42,7 +39,6 @@ class PythonCall:
         self._at = 0
         self._requests: list[Any] = [MPI.REQUEST_NULL] * plan.slots
         self._steps = [self._bound(step) for step in plan.instructions]
-        self._before, self._after = self._conversions(user) if user else ([], [])
 
     def _view(self, region: Region) -> Array:
         return self._spaces[region.space][region.offset : region.offset + region.count]
@@ -55,7 +51,15 @@ class PythonCall:
         if isinstance(step, Reduce):
             reduce = self._operator.ufunc
             left, right, into = map(self._view, (step.left, step.right, step.into))
+            partial = self._spaces[0].dtype
+            if {left.dtype, right.dtype, into.dtype} != {partial}:
+                return lambda: convert(
+                    reduce(converted(left, partial), converted(right, partial)), into
+                )
             return lambda: reduce(left, right, out=into)
+        if isinstance(step, Convert):
+            theirs, ours = self._view(step.source), self._view(step.into)
+            return lambda: convert(theirs, ours)
         if isinstance(step, Scale):
             data, ranks = self._view(step.region), self._plan.size
             return lambda: divide(data, ranks)
@@ -84,27 +88,10 @@ class PythonCall:
 
         return wait
 
-    def _conversions(self, user: Sequence[Array]) -> tuple[list[Any], list[Any]]:
-        """Return what copies the caller's data in before the plan, and its result out after."""
-        held, result = self._plan.layout.held, self._plan.layout.result
-
-        def theirs(region: Region) -> Array:
-            return user[region.space][region.offset : region.offset + region.count]
-
-        before, after = (self._view(held), theirs(held)), (theirs(result), self._view(result))
-        return (
-            [lambda: np.copyto(*before)],
-            [lambda: np.copyto(*after, casting="same_kind")],
-        )
-
     def __call__(self) -> None:
         """Run the plan."""
-        for convert in self._before:
-            convert()
         for self._at, step in enumerate(self._steps):  # noqa: B020
             step()
-        for convert in self._after:
-            convert()
 
     def position(self) -> str:
         """Say which round and which messages the call is waiting for."""

@@ -1,9 +1,9 @@
 """The extension's table: a plan's instructions as rows of numbers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from hpccoll.layout import OUTPUT, Region
-from hpccoll.plan import Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
+from hpccoll.layout import USER, Region
+from hpccoll.plan import Convert, Copy, Plan, PostRecv, PostSend, Reduce, Scale, Wait
 
 SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT, PROBE = range(10)
 """Operations, in the order of the extension's."""
@@ -11,20 +11,21 @@ SEND, RECEIVE, WAIT, REDUCE, WAIT_REDUCE, COPY, SCALE, CONVERT_IN, CONVERT_OUT, 
 Row = tuple[int, ...]
 
 
-def rows(plan: Plan, itemsize: int, converts: bool) -> tuple[list[Row], list[int]]:
-    """Return the extension's table, and which instruction every row comes from."""
+def rows(plan: Plan, itemsizes: Sequence[int]) -> tuple[list[Row], list[int]]:
+    """Return the extension's table, and which instruction every row comes from.
+
+    Parameters
+    ----------
+    itemsizes
+        Bytes of an element of every space.
+    """
     table: list[Row] = []
     origins: list[int] = []
-    place = plan.layout
-    if converts:
-        source = Region(3 + (place.held.space == OUTPUT), place.held.offset, place.held.count)
-        table.append(_row(CONVERT_IN, place.held, source, None, place.held.count, itemsize, 2))
-        origins.append(0)
     posted: dict[int, PostSend | PostRecv] = {}
     for number, step in enumerate(plan.instructions):
         if isinstance(step, PostSend | PostRecv):
             posted[step.slot] = step
-        for row in _translated(step, itemsize):
+        for row in _translated(step, itemsizes):
             after_wait = table and table[-1][0] == WAIT and origins[-1] == number - 1
             if after_wait and _reduces(step, posted[table[-1][1]]):
                 # Receiving and reducing is one operation: other transports do it in one pass. It
@@ -33,10 +34,6 @@ def rows(plan: Plan, itemsize: int, converts: bool) -> tuple[list[Row], list[int
                 continue
             table.append(row)
             origins.append(number)
-    if converts:
-        target = Region(4, place.result.offset, place.result.count)
-        table.append(_row(CONVERT_OUT, target, place.result, None, target.count, itemsize, 2))
-        origins.append(len(plan.instructions) - 1)
     return table, origins
 
 
@@ -48,39 +45,37 @@ def _reduces(step: object, message: PostSend | PostRecv) -> bool:
     return (message.region.space, message.region.offset) in begins
 
 
-def _translated(step: object, itemsize: int) -> Iterable[Row]:
+def _translated(step: object, itemsizes: Sequence[int]) -> Iterable[Row]:
+    def row(
+        operation: int,
+        into: Region | None,
+        left: Region | None,
+        right: Region | None,
+        length: int,
+        message: PostSend | PostRecv | None = None,
+    ) -> Row:
+        def place(region: Region | None) -> tuple[int, int]:
+            return (region.space, region.offset * itemsizes[region.space]) if region else (0, 0)
+
+        posted = (message.slot, message.peer, message.channel) if message else (0, 0, 0)
+        return (operation, *posted, *place(into), *place(left), *place(right), length)
+
+    def size(region: Region) -> int:
+        return region.count * itemsizes[region.space]
+
     if isinstance(step, PostSend):
-        length = step.region.count * itemsize
-        yield _row(SEND, None, step.region, None, length, itemsize, 0, step)
+        yield row(SEND, None, step.region, None, size(step.region), step)
     elif isinstance(step, PostRecv):
-        length = step.region.count * itemsize
-        yield _row(RECEIVE, step.region, None, None, length, itemsize, 0, step)
+        yield row(RECEIVE, step.region, None, None, size(step.region), step)
     elif isinstance(step, Wait):
         for slot in step.slots:
             yield (WAIT, slot, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     elif isinstance(step, Reduce):
-        yield _row(REDUCE, step.into, step.left, step.right, step.into.count, itemsize)
+        yield row(REDUCE, step.into, step.left, step.right, step.into.count)
     elif isinstance(step, Copy):
-        yield _row(COPY, step.into, step.source, None, step.into.count * itemsize, itemsize)
+        yield row(COPY, step.into, step.source, None, size(step.into))
+    elif isinstance(step, Convert):
+        operation = CONVERT_OUT if step.source.space < USER else CONVERT_IN
+        yield row(operation, step.into, step.source, None, step.into.count)
     elif isinstance(step, Scale):
-        yield _row(SCALE, step.region, None, None, step.region.count, itemsize)
-
-
-def _row(
-    operation: int,
-    into: Region | None,
-    left: Region | None,
-    right: Region | None,
-    length: int,
-    itemsize: int,
-    narrow: int = 0,
-    message: PostSend | PostRecv | None = None,
-) -> Row:
-    def place(region: Region | None) -> tuple[int, int]:
-        if region is None:
-            return 0, 0
-        # Spaces from 3 on are the caller's, of the narrow type.
-        return region.space, region.offset * (narrow if region.space > 2 else itemsize)
-
-    posted = (message.slot, message.peer, message.channel) if message else (0, 0, 0)
-    return (operation, *posted, *place(into), *place(left), *place(right), length)
+        yield row(SCALE, step.region, None, None, step.region.count)

@@ -36,7 +36,6 @@ class Attempt:
         # Whoever makes an attempt has found no whole result, so one that is there is torn.
         self._replaces = force or results.path(element).exists()
         self.run = uuid4().hex[:8]
-        self.log = Log(results.log(element), self.run)
         self._path = results.partial(element, self.run)
         self._writer: Writer | None = None
         self._written, self.wrong = 0, 0
@@ -45,6 +44,7 @@ class Attempt:
         for content in [] if force else results.earlier(element):
             self._runs |= content.runs
             self._groups = content.messages | self._groups
+        self.log = Log(results.log(element), self.run)
 
     @property
     def measured(self) -> frozenset[Message]:

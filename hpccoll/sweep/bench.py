@@ -15,16 +15,14 @@ from hpccoll.world import World
 START = 3.0
 """Seconds that a launch takes until it measures: assumed."""
 
+_ELSEWHERE = ("collective", "thread_level", "output", "force", "style", "top")
+"""Options that are no part of a request, besides the collective, which stands before it."""
+
 
 def request(options: Mapping[str, Any]) -> Request:
     """Return the request that the options of ``bench`` spell, those about its output left out."""
-    elsewhere = ("output", "force", "style", "thread_level")
-    return build(
-        options["collective"],
-        **{
-            name: value for name, value in options.items() if name not in ("collective", *elsewhere)
-        },
-    )
+    asked = {name: value for name, value in options.items() if name not in _ELSEWHERE}
+    return build(options["collective"], **asked)
 
 
 def check(allocation: Allocation, options: Mapping[str, Any]) -> Estimate:
@@ -62,4 +60,5 @@ def session(
     continuation: Continuation,
 ) -> None:
     """Measure what the options ask for, on all ranks together (see `hpccoll.session.run`)."""
-    run(request(options), world, launch, Output(None, False, "table"), echo, continuation)
+    output = Output(None, False, "table", options["top"])
+    run(request(options), world, launch, output, echo, continuation)

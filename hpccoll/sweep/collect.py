@@ -47,12 +47,15 @@ def collect(results: Results, output: Path, force: bool, partial: bool) -> list[
             writer.write(record)
         sync(unfinished)
         os.replace(unfinished, output)
+    for state in found:
+        if state.done:  # what was killed just after its result was there has left its own file
+            results.clean(state.element)
     return found
 
 
 def _lacks(lacking: list[State], total: int) -> str:
     lines = [
-        f"  element {state.element.index}: {state.word} {state.reason}".rstrip()
+        f"  element {state.element.index}: {state.word}" + f", {state.reason}" * bool(state.reason)
         for state in lacking[:LISTED]
     ]
     lines += [f"  and {len(lacking) - LISTED} more"] if len(lacking) > LISTED else []

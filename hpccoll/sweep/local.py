@@ -137,11 +137,15 @@ def run_one(launching: Launching, element: Element) -> str | None:
     path = launching.results.log(element)
     launching.results.directory.mkdir(parents=True, exist_ok=True)
     before = len(log.lines(path))
-    printed = launching.results.printed(element)
-    reason = _launch(launching.command(element), printed, launching.seconds(element))
-    said = [line for line in log.lines(path)[before:] if line.what == log.ENDS]
-    if reason and not said:
+    printed, command = launching.results.printed(element), launching.command(element)
+    reason = _launch(command, printed, launching.seconds(element))
+    said = {line.what for line in log.lines(path)[before:]}
+    if reason and log.ENDS not in said:
         outside = log.Log(path, log.OUTSIDE)
+        if log.BEGINS not in said:
+            outside.begins(
+                f"{element.name} of {launching.results.plan.name}: {shlex.join(command)}"
+            )
         outside.ends(FAILURE + reason)
         outside.close()
     return reason
@@ -165,6 +169,8 @@ def _launch(command: Sequence[str], printed: Path, limit: float | None) -> str |
             ) from None
         try:
             code = launched.wait(limit)
+            if code < 0:
+                return f"its launcher was killed by {signal.Signals(-code).name}"
         except subprocess.TimeoutExpired:
             return f"it took longer than its limit of {limit:g} s"
         finally:

@@ -193,9 +193,9 @@ def write(path: Path, plan: Plan, force: bool = False) -> None:
         There is another file of this name, or it can't be written.
     """
     text = plan.text()
-    if not force and path.exists() and path.read_text(errors="replace") == text:
-        return
     try:
+        if path.exists() and path.read_text(errors="replace") == text:
+            return
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:

@@ -65,7 +65,7 @@ def state(results: Results, element: Element) -> State:
 def _unfinished(results: Results, element: Element) -> State:
     lines = log.lines(results.log(element))
     kept = {message for found in results.earlier(element) for message in found.messages}
-    sizes = f"; {len(kept)} sizes are kept" if kept else ""
+    sizes = f"; kept of it: {len(kept)} size{'s' * (len(kept) > 1)}" if kept else ""
     if lines and lines[-1].what == log.BEGINS:
         last = lines[-1]
         words = f"run {last.run} of {last.time} didn't say how it ended: killed, or unseen here"

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hpccoll.buffers import format_gib
 from hpccoll.columns import Column, row, titles
 from hpccoll.sweep.plan import Element, Estimate, Group, Plan, ranges
 from hpccoll.sweep.status import State, summary
-from hpccoll.units import format_size
 
 _INDEX = Column("index", 5)
 _STATE, _REASON = Column("state", 8, left=True), Column("result or reason", 30, left=True)
@@ -51,7 +51,7 @@ def _labels(made: Plan) -> tuple[str, list[str]]:
 def _settings(element: Element) -> dict[str, Any]:
     record = element.record()
     places = {key: record[key] for key in ("ranks", "nodes", "mpi") if record[key] is not None}
-    return places | record["options"]
+    return {**places, **record["options"]}
 
 
 def _spelled(settings: Mapping[str, Any]) -> str:
@@ -74,7 +74,7 @@ def _group(group: Group) -> str:
     memory = max(need.memory for need in needs)
     return (
         f"  {group.allocation}: elements {ranges(group.indices)}, {_duration(longest)} each at "
-        f"most, {format_size(memory)} of memory per node"
+        f"most, {format_gib(memory)} of memory per node"
     )
 
 

@@ -195,6 +195,21 @@ def test_the_table_is_printed_once_without_escape_codes_and_its_ratios_are_right
             assert ratio == pytest.approx(median / library, rel=0.02, abs=0.006)
 
 
+def test_a_shortened_table_lacks_slower_rows_and_the_file_has_all(launcher, tmp_path):
+    path = tmp_path / "all.jsonl"
+    words = ("bench", "allgather", "--sizes", "1000", "--repetitions", "5", "-o", path)
+    job = launcher.hpccoll(0, *words, "--top", "2")
+    assert (job.code, job.err) == (0, ""), job.err
+    _, *records = _records(path)
+    times = {r["algorithm"]: r["latency_us"]["p50"] for r in records if r["type"] == "measurement"}
+    shown = sorted({*sorted(times, key=times.get)[:2], LIBRARY})
+    assert sorted(name for name, _, _ in ROW.findall(job.out)) == shown
+    left_out = len(times) - len(shown)
+    assert left_out > 0
+    assert f"and {left_out} slower\n" in job.out
+    assert f"--top left out {left_out} of {len(times)} rows; {path} has all" in job.out
+
+
 def test_data_on_standard_output_is_data_only(launcher):
     words = ("bench", "reduce", "--sizes", "8", "--repetitions", "1", "--format")
     commands = [["", *words, style] for style in ("jsonl", "csv")]

@@ -24,7 +24,10 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 7, 9])
+DTYPES = {"int8", "int64", "uint16", "float16", "bfloat16", "float32", "float64", "complex64"}
+
+
+@pytest.mark.parametrize("ranks", range(1, 10))
 def test_every_call_gives_the_exact_result(launcher, ranks):
     job = launcher.run(ranks, "every_call", limit=WHOLE_CATALOGUE)
     assert job.code == 0, job.err
@@ -46,6 +49,8 @@ def test_every_call_gives_the_exact_result(launcher, ranks):
             assert {
                 label for of, label, _, op in called if (of, op) == (collective.name, "matmul2x2")
             } == ordered | {LIBRARY}
+    for reduces in (True, False):
+        assert {dtype for of, dtype in report["dtypes"] if of == reduces} >= DTYPES
     labels = {call[:2] for call in called}
     assert labels >= (VARIANTS if ranks <= SMALL else set())
     built = any(Path(hpccoll.engines.__path__[0]).glob("_native?.*.so"))

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from itertools import cycle, product
 from random import Random
 
-import numpy as np
-
 from hpccoll.bind import bind
 from hpccoll.buffers import allocate
 from hpccoll.check import Pattern
 from hpccoll.choice import Choice
 from hpccoll.collectives import COLLECTIVES, Collective
-from hpccoll.datatypes import OPERATORS
+from hpccoll.datatypes import OPERATORS, dtype
 from hpccoll.engines.library import LibraryCall
 from hpccoll.engines.native import Native
 from hpccoll.engines.python import PythonCall
@@ -30,7 +28,11 @@ from hpccoll.world import World, start
 SMALL = 5
 """Up to this many ranks every root is tried, and parameters other than the defaults."""
 OPS = ("sum", "max", "prod")
-DTYPES = ("float32", "int32", "float64", "int16")
+DTYPES = (
+    *("int8", "uint16", "int32", "int64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64"),
+)
+"""Some of every kind and width."""
 EQUAL = Shares()
 IRREGULAR = ("linear", "random:1", "one-empty", "one-huge")
 
@@ -64,7 +66,7 @@ class Case:
         """Return what the call is made with."""
         return Message(
             self.count,
-            np.dtype(self.dtype).itemsize,
+            dtype(self.dtype).itemsize,
             self.root,
             self.in_place,
             ordered=self.collective.reduces and not OPERATORS[self.op].commutative,
@@ -83,8 +85,19 @@ def variants(collective: Collective, size: int) -> Iterator[Choice]:
                         yield choice
 
 
+def operands(collective: Collective, size: int) -> Iterator[tuple[str, str]]:
+    """Yield operators with the types that have them, again and again in an order of chance."""
+    found = [
+        (op, name)
+        for op, name in product(OPS if collective.reduces else OPS[:1], DTYPES)
+        if OPERATORS[op].defined_for(dtype(name))
+    ]
+    Random(f"{collective.name} {size}").shuffle(found)
+    return cycle(found)
+
+
 def cases(size: int) -> Iterator[Case]:
-    """Yield all calls; every algorithm meets the operators and types in an order of its own.
+    """Yield all calls; the operators and types take turns with the algorithms and messages.
 
     Other parameters, irregular blocks and an operator that isn't commutative take part in fewer.
     """
@@ -96,14 +109,13 @@ def cases(size: int) -> Iterator[Case]:
         if not collective.moves_data:
             counts, places = [0], (False,)
         able = [Choice(entry) for entry in catalogue(collective.name) if entry.supports(size)]
+        pairs = operands(collective, size)
         for choice in (None, *able):
-            pairs = list(product(OPS, DTYPES))
-            Random(f"{collective.name} {choice and choice.label} {size}").shuffle(pairs)
             messages = product(roots, places, counts)
-            turns = zip(messages, cycle(pairs), cycle(placements(size)), strict=False)
-            for (root, in_place, count), (op, dtype), nodes in turns:
+            turns = zip(messages, pairs, cycle(placements(size)), strict=False)
+            for (root, in_place, count), (op, name), nodes in turns:
                 placed = choice and choice.on(nodes)
-                yield Case(collective, placed, count, root, in_place, op, dtype)
+                yield Case(collective, placed, count, root, in_place, op, name)
             for pattern, root in product(IRREGULAR if collective.irregular else (), {0, roots[-1]}):
                 yield Case(collective, choice, 37, root, False, "sum", "int32", Shares(pattern))
             if collective.reduces and not (choice and choice.algorithm.commutative):
@@ -114,24 +126,25 @@ def cases(size: int) -> Iterator[Case]:
                 yield Case(collective, choice, count, roots[-1], False, "sum", "int32")
 
 
-def possible(case: Case, size: int) -> bool:
-    """Tell whether a message can be exchanged in place."""
+def possible(case: Case, world: World) -> bool:
+    """Tell whether a message can be exchanged in place, and the library has a type for it."""
     try:
-        check_message(case.collective, size, case.message(size))
+        check_message(case.collective, world.size, case.message(world.size))
     except UsageError:
         return False
-    return True
+    return bool(case.choice) or world.datatype(dtype(case.dtype)) is not None
 
 
 def wrong(case: Case, seed: int, world: World, native: Native | None) -> str | None:
     """Make one call and say what was wrong about it on this rank; without `native`, in Python."""
-    rank, size, dtype, operator = world.rank, world.size, np.dtype(case.dtype), OPERATORS[case.op]
+    rank, size, operator = world.rank, world.size, OPERATORS[case.op]
+    element = dtype(case.dtype)
     message = case.message(size)
     place = layout(case.collective, rank, size, message)
     plan = bind(case.choice, rank, size, message) if case.choice else None
-    spaces = allocate(place, plan.scratch if plan else 0, dtype)
+    spaces = allocate(place, plan.scratch if plan else 0, element)
     pattern = Pattern(
-        case.collective, dtype, operator, size, case.count, case.root, seed, message.counts
+        case.collective, element, operator, size, case.count, case.root, seed, message.counts
     )
     pattern.fill(rank, place, spaces)
     if plan and native:
@@ -140,7 +153,7 @@ def wrong(case: Case, seed: int, world: World, native: Native | None) -> str | N
         call = PythonCall(plan, spaces, operator, world.comm)
     else:
         arguments = (case.collective, message, place, spaces, operator)
-        datatype = world.datatype(dtype)
+        datatype = world.datatype(element)
         if native:
             call = native.collective(*arguments, datatype)
         else:
@@ -154,19 +167,22 @@ def main() -> None:
     world = start(detect())
     native, without = choose_engine(world, "auto")
     engines = [None, native] if native else [None]
-    calls, called, found = 0, set(), []
-    able = [case for case in cases(world.size) if possible(case, world.size)]
+    calls, called, dtypes, found = 0, set(), set(), []
+    able = [case for case in cases(world.size) if possible(case, world)]
     for case, engine in product(able, engines):
         if words := wrong(case, calls, world, engine):
             found.append(words)
         calls += 1
         called.add((case.collective.name, case.label, case.shares.pattern, case.op))
+        if case.choice and case.count > 1:
+            dtypes.add((case.collective.reduces, case.dtype))
     everyone = world.comm.gather(found)
     if everyone is not None:
         report = {
             "calls": calls,
             "engines": len(engines),
             "called": sorted(called),
+            "dtypes": sorted(dtypes),
             "without native": without,
             "failures": [words for rank in everyone for words in rank],
         }
