@@ -52,12 +52,18 @@ def read(results: Results) -> list[Submitted]:
     Raises
     ------
     UsageError
-        The folder has another plan's results.
+        The folder has another plan's results, or a line is torn.
     """
     path = _path(results)
     if not path.exists():
         return []
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    try:
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except ValueError:
+        raise UsageError(
+            f"{path} has a torn line, so a job of this sweep isn't known; when squeue shows none, "
+            "delete the line"
+        ) from None
     if any(record["plan"] != results.plan.hash for record in records):
         raise UsageError(f"{path} is of another plan; choose another --directory")
     return [_submitted(record) for record in records]

@@ -165,18 +165,22 @@ class Cluster:
         self.run("scancel", "--batch", "--signal=USR1", job)
 
     def processes(self, **variables: object) -> list[Process]:
-        """Return the processes that have these variables in their environment."""
-        wanted = {f"{name}={value}" for name, value in variables.items()}
-        wanted.add(f"SLURM_CONF={self.folder}/etc/slurm.conf")
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                words, own = (_words(folder / name) for name in ("cmdline", "environ"))
-            except OSError:  # gone
-                continue
-            if words and wanted <= set(own):
-                found.append(Process(int(folder.name), words))
-        return found
+        """Return the cluster's processes that have these variables in their environment."""
+        return processes(SLURM_CONF=self.folder / "etc" / "slurm.conf", **variables)
+
+
+def processes(**variables: object) -> list[Process]:
+    """Return the processes that have these variables in their environment."""
+    wanted = {f"{name}={value}" for name, value in variables.items()}
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words, own = (_words(folder / name) for name in ("cmdline", "environ"))
+        except OSError:  # gone
+            continue
+        if wanted <= set(own):
+            found.append(Process(int(folder.name), words))
+    return found
 
 
 def _words(path: Path) -> list[str]:
