@@ -77,9 +77,14 @@ JobAcctGatherType=jobacct_gather/none
 def unable() -> str | None:
     """Return why there can be no cluster here, None where there can."""
     lacking = {package for tool, package in TOOLS.items() if not shutil.which(tool, path=PATH)}
+    if not any(Path("/usr/lib").glob("*/pmix2/lib/libpmix.so")):
+        lacking.add("libpmix-dev")  # Slurm's plugin opens the library by this name
     if lacking:
         return f"Slurm isn't there (Debian: apt install {' '.join(sorted(lacking))})"
-    return None if os.geteuid() == 0 else "a Slurm of one's own needs root"
+    if os.geteuid() != 0:
+        return "a Slurm of one's own needs root"
+    tried = subprocess.run([*NAMESPACES, "true"], capture_output=True, text=True, check=False)
+    return f"there can be no namespaces: {tried.stderr.strip()}" if tried.returncode else None
 
 
 @dataclass(frozen=True)

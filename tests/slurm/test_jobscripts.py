@@ -29,6 +29,7 @@ thread-level = "multiple"
 algorithm = ["ring", "tree"]
 """
 SHAPE = ("--nodes=2", "--ntasks-per-node=2")
+APART = ("--nodes=2", "--ntasks-per-node=1")
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_a_job_that_is_out_of_time_ends_in_order_and_says_so(
     slurm, submit, tmp_path, mpi, launcher
 ):
     words = ("allreduce", *LONG, *SHARED)
-    job = submit.start(mpi, "bench", *words, mpi=launcher)
+    job = submit.start(mpi, "bench", *words, options=APART, mpi=launcher)
     measured = until(lambda: [p for p in tmp_path.glob("*.jsonl") if len(lines(p)) > 2])
     slurm.tell_to_end(job)
     assert set(slurm.wait(job).values()) == {"FAILED"}
@@ -127,8 +128,7 @@ def test_the_scripts_of_a_sweep_run_its_elements_and_collect_them(slurm, submit,
     plan = ("python3", "-m", "hpccoll", "sweep", "plan", tmp_path / "sweep.toml")
     done = slurm.run(*plan, "-o", tmp_path / "plan.json", environment=submit.environment("mpich"))
     assert done.returncode == 0, done.stderr
-    shape = ("--nodes=2", "--ntasks-per-node=1")
-    array = submit.start("mpich", "sweep", "plan.json", options=(*shape, "--array=0-1%1"))
+    array = submit.start("mpich", "sweep", "plan.json", options=(*APART, "--array=0-1%1"))
     after = (f"--dependency=afterany:{array}",)
     states, log = submit("mpich", "collect", "plan.json", "all.jsonl", options=after)
     assert states == {"COMPLETED"}, log + submit.log(array)
@@ -151,13 +151,14 @@ def test_compare_mpi_measures_under_both_modules_and_merges_the_launches(
         "kept=$PATH\nmodule() {\n  case $2 in\n" + cases + "\n  esac\n"
         "  [[ $1 == load ]] || PATH=$kept\n}\n"
     )
-    states, log = submit("mpich", "compare-mpi", "allreduce", *FAST, BASH_ENV=str(modules))
+    how = {"options": APART, "launches": "2", "BASH_ENV": str(modules)}
+    states, log = submit("mpich", "compare-mpi", "allreduce", *FAST, **how)
     assert states == {"COMPLETED"}, log
     for mpi, library in LIBRARIES.items():
         paths = sorted(tmp_path.glob(f"hpccoll-*-{mpi}-*.jsonl"))
-        assert len(paths) == 3
+        assert len(paths) == 2
         assert {lines(path)[0]["library"].startswith(library) for path in paths} == {True}
-    assert len(re.findall(r"3 launches", log)) == 2
+    assert len(re.findall(r"2 launches", log)) == 2
 
 
 def test_every_rank_of_the_gpu_script_has_a_gpu_of_its_own(submit, tmp_path):

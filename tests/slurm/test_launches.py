@@ -34,7 +34,7 @@ def srun(slurm, environment):
 )
 def test_ranks_that_would_not_find_each_other_are_refused_with_what_works(srun, mpi, flavour):
     done, _ = srun(mpi, flavour, "-m", "hpccoll", *BENCH)
-    assert done.returncode == 2
+    assert done.returncode != 0
     assert done.stdout == ""
     remedy = f"use srun --mpi={FLAVOURS[mpi]}, or mpirun inside the job"
     assert done.stderr.count(f"this srun offers {LIBRARIES[mpi]}") == 1, done.stderr

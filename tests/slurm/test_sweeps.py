@@ -218,7 +218,7 @@ def test_of_elements_that_are_ended_in_any_way_nothing_is_lost_and_nothing_twice
     assert {index for index, (word, _) in status.items() if word == "failed"} == set(ended)
     assert {word for word, _ in status.values()} == {"failed", "done"}
     for index in ended:
-        assert re.search(r"; \d+ sizes are kept", status[index][1]), status
+        assert re.search(r"kept of it: \d+ size", status[index][1]), status
     killed, _, _, in_order = (status[index][1] for index in ended)
     assert "killed" in killed
     assert "ended in order by SIGUSR1" in in_order
