@@ -11,7 +11,7 @@ from hpccoll import results, table, top
 from hpccoll.candidates import library_lacks
 from hpccoll.conditions import Conditions
 from hpccoll.errors import CheckError, EndedError, UsageError
-from hpccoll.launch import Launch
+from hpccoll.launch import Launch, told_to_end
 from hpccoll.machine import with_machine
 from hpccoll.measure import check_request, measure
 from hpccoll.measurement import Measurement
@@ -92,7 +92,7 @@ def run(
     CheckError
         A result was wrong.
     EndedError
-        The continuation was told to end; what was measured is written.
+        Told to end, by a signal, before all was measured; what was is written.
     """
     request = request.placed(world.placement)
     check_request(request, world)
@@ -149,6 +149,8 @@ def _measure_all(
     if printer:
         printer.begin(record, [*conditions.notes(), *selections.notes()])
     measured = continuation.measured if continuation else frozenset()
+    ask = continuation.told_to_end if continuation else told_to_end
+    told: str | None = None
     left = len(request.sizes) * len(request.roots(world.size)) - len(measured)
     progress = Progress(left, "sizes measured")
     for group in measure(request, selections, world, loop, conditions.skew, measured):
@@ -167,18 +169,17 @@ def _measure_all(
             progress.step()
         failed += sum(entry.check == "failed" for entry in group.measured)
         left -= 1
-        if continuation and left:
-            _end_if_told(continuation, world, left)
+        # Rank 0 decides: others may have heard of it earlier or later.
+        told = world.comm.bcast(ask()) if left else None
+        if told:
+            break
     if printer:
         printer.end(table.skips(skips, request.sizes))
-    return failed
-
-
-def _end_if_told(continuation: Continuation, world: World, left: int) -> None:
-    """Raise `EndedError` on all ranks if rank 0 was told to end with so many messages left."""
-    told = world.comm.bcast(continuation.told_to_end())
     if told:
+        if writer and not continuation:
+            writer.write({"type": "ended", "by": told, "left": left})
         raise EndedError(f"ended in order by {told}, with {left} sizes left to measure")
+    return failed
 
 
 def _open(output: Output, continuation: Continuation | None, stack: ExitStack) -> Sink | None:
