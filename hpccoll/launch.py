@@ -4,6 +4,7 @@ Only the standard library is used here: every command of every rank comes throug
 """
 
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ HYDRA = "mpiexec (Hydra)"
 SRUN = "srun"
 CLUSTER = "HPCCOLL_CLUSTER"
 """The variable that tells ranks that their hosts are emulated, by bin/cluster on one machine."""
+
+END = signal.SIGUSR1
+"""The signal that tells a job that its time is nearly up; launchers hand it on to all ranks."""
 
 OPEN_MPI_VENDOR = "Open MPI"
 """As mpi4py names the library's vendor."""
@@ -79,6 +83,20 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch:
     return Launch(None, 0, 1, 1, pmix, pmi)
 
 
+def defer_end() -> None:
+    """Let `END`, which would kill this process, wait until the job asks for it.
+
+    It stays blocked and pending: no handler runs between what is measured, and ranks that are in
+    MPI lose nothing. Call it before any thread is started.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {END})
+
+
+def told_to_end() -> str | None:
+    """Return the name of the signal that told this process to end since that is deferred."""
+    return END.name if END in signal.sigpending() else None
+
+
 def _cores() -> int:
     """Return how many cores the whole job may use on this node.
 
@@ -138,10 +156,22 @@ def check_library(launch: Launch, vendor: str, version: str) -> None:
     )
 
 
+def flavour(vendor: str) -> str:
+    """Return through which interface of srun's, as its ``--mpi`` says, a library finds all ranks.
+
+    Open MPI does through PMIx alone, MPICH and those made of it through PMI-2.
+
+    Parameters
+    ----------
+    vendor
+        As ``mpi4py.MPI.get_vendor`` names it.
+    """
+    return "pmix" if vendor == OPEN_MPI_VENDOR else "pmi2"
+
+
 def _in_a_job(vendor: str) -> str:
     """Return which launches find all ranks of a library in a job of Slurm."""
-    flavour = "pmix" if vendor == OPEN_MPI_VENDOR else "pmi2"
-    return f"srun --mpi={flavour}, or mpirun inside the job"
+    return f"srun --mpi={flavour(vendor)}, or mpirun inside the job"
 
 
 def check_size(

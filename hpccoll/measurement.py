@@ -26,7 +26,8 @@ class Measurement:
     first
         Time of the very first call, which the samples leave out.
     stopped_by
-        Which rule ended the repetitions: ``target``, ``repetitions`` or ``time budget``.
+        Which rule ended the repetitions: ``target``, ``repetitions``,
+        ``time budget`` or ``told to end``.
     target_met
         The median's interval is as narrow as asked.
     late

@@ -11,7 +11,7 @@ from hpccoll import results, table, top
 from hpccoll.candidates import library_lacks
 from hpccoll.conditions import Conditions
 from hpccoll.errors import CheckError, EndedError, UsageError
-from hpccoll.launch import Launch
+from hpccoll.launch import Launch, told_to_end
 from hpccoll.machine import with_machine
 from hpccoll.measure import check_request, measure
 from hpccoll.measurement import Measurement
@@ -74,12 +74,6 @@ class Continuation:
     measured: frozenset[tuple[int, int]]
     told_to_end: Callable[[], str | None]
 
-    def end_if_told(self, world: World, left: str) -> None:
-        """Raise `EndedError` on all ranks if rank 0 was told to end, with so much left to do."""
-        told = world.comm.bcast(self.told_to_end())
-        if told:
-            raise EndedError(f"ended in order by {told}, with {left}")
-
 
 def run(
     request: Request,
@@ -98,7 +92,7 @@ def run(
     CheckError
         A result was wrong.
     EndedError
-        The continuation was told to end; what was measured is written.
+        Told to end, by a signal, before all was measured; what was is written.
     """
     request = request.placed(world.placement)
     check_request(request, world)
@@ -155,6 +149,7 @@ def _measure_all(
     if printer:
         printer.begin(record, [*conditions.notes(), *selections.notes()])
     measured = continuation.measured if continuation else frozenset()
+    told: str | None = None
     left = len(request.sizes) * len(request.roots(world.size)) - len(measured)
     progress = Progress(left, "sizes measured")
     for group in measure(request, selections, world, loop, conditions.skew, measured):
@@ -173,11 +168,25 @@ def _measure_all(
             progress.step()
         failed += sum(entry.check == "failed" for entry in group.measured)
         left -= 1
-        if continuation and left:
-            continuation.end_if_told(world, f"{left} sizes left to measure")
+        told = ended_by(world, continuation) if left else None
+        if told:
+            break
     if printer:
         printer.end(table.skips(skips, request.sizes))
+    if told:
+        if writer and not continuation:
+            writer.write({"type": "ended", "by": told, "left": left})
+        raise EndedError(f"ended in order by {told}, with {left} sizes left to measure")
     return failed
+
+
+def ended_by(world: World, continuation: Continuation | None) -> str | None:
+    """Return on all ranks by what rank 0 was told to end, if it was."""
+    # Rank 0 decides: others may have heard of it earlier or later.
+    told: str | None = world.comm.bcast(
+        continuation.told_to_end() if continuation else told_to_end()
+    )
+    return told
 
 
 def open_sink(output: Output, continuation: Continuation | None, stack: ExitStack) -> Sink | None:

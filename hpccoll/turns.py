@@ -15,6 +15,7 @@ from hpccoll.candidates import Candidate
 from hpccoll.check import LeftEarly, Mismatch
 from hpccoll.clock import now
 from hpccoll.datatypes import Array
+from hpccoll.launch import told_to_end
 from hpccoll.layout import Message
 from hpccoll.request import Request
 from hpccoll.sampling import NOTHING, Loop, Times, Touched
@@ -26,7 +27,7 @@ BLOCKS = 10
 """Turns that every algorithm of a size has, at least, if the time allows."""
 AGREED = 10
 """Calls whose moments are agreed on at once: one that is late makes those after it late, too."""
-STOPS = ("", "target", "repetitions", "time budget")
+STOPS = ("", "target", "repetitions", "time budget", "told to end")
 """The rules that end the repetitions of a size, none of them first."""
 TURN = 0.005
 """Seconds of an algorithm's turn: short, so that all see the same state of the machine."""
@@ -127,7 +128,9 @@ class Turns:
             return "target"
         if done >= self.request.repetitions:
             return "repetitions"
-        return "time budget" if elapsed > self.request.time_budget else ""
+        if elapsed > self.request.time_budget:
+            return "time budget"
+        return "told to end" if told_to_end() else ""
 
     def _name(self, series: Series) -> None:
         self.loop.watchdog.label = (

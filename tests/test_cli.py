@@ -19,7 +19,8 @@ from hpccoll.registry import catalogue
 
 ROOT = Path(hpccoll.__file__).parent.parent
 COMMANDS = (
-    *("bench", "layernorm", "list", "merge", "numerics", "selftest", "show", "sweep", "verify"),
+    *("bench", "launcher", "layernorm", "list", "merge", "numerics", "selftest", "show", "sweep"),
+    "verify",
 )
 LAUNCHERS = re.compile("OMPI_|PMI_|PMIX_|SLURM_|MPI_LOCAL")
 

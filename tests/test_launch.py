@@ -1,5 +1,8 @@
 """Launchers by their environment, and which library understands which."""
 
+import signal
+from threading import get_ident
+
 import pytest
 
 from hpccoll import launch
@@ -164,3 +167,24 @@ def test_slurm_says_how_many_cores_a_step_has(monkeypatch):
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("SLURM_CPUS_ON_NODE", "12345")
     assert launch._cores() == 12345
+
+
+# The end
+
+
+@pytest.fixture
+def deferred():
+    """Defer the signal for one test; what came is taken before it may kill this process."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    launch.defer_end()
+    yield
+    while launch.told_to_end():
+        signal.sigwait({launch.END})
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def test_the_signal_to_end_waits_until_it_is_asked_for(deferred):
+    assert not launch.told_to_end()
+    # To this thread: those that numpy has started don't defer it.
+    signal.pthread_kill(get_ident(), launch.END)
+    assert [launch.told_to_end() for _ in range(2)] == ["SIGUSR1"] * 2, "asking doesn't take it"

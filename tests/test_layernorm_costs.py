@@ -131,16 +131,26 @@ def test_a_path_of_wider_partial_results_lies_between_those_of_either_type(of, n
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
-    ("of", "name"), [("allreduce", "one-shot"), ("reduce-scatter", "direct"), ("allreduce", "ring")]
+    ("of", "name"),
+    [
+        ("allreduce", "one-shot"),
+        ("allreduce", "ring"),
+        ("allreduce", "ring:segments=2"),
+        ("allreduce", "circulant"),
+        ("reduce-scatter", "direct"),
+        ("reduce-scatter", "pairwise"),
+        ("reduce-scatter", "ring"),
+    ],
 )
-def test_formulas_are_exact_where_no_partial_result_is_sent(of, name, size):
+def test_formulas_know_what_a_ring_sends_as_partial_results_and_else_are_bounds(of, name, size):
     message = Message(12 * size, 4)
     part = bound(of, name, message, 2)
     order = "allreduce-layernorm" if of == "allreduce" else "sequence-parallel"
     found = costs.formula(order, [part], size)
     sent = [one.sent for one in traffics(of, name, message, size, 2)]
-    assert found.exact == (name != "ring" or size <= 2)
-    assert (found.sent == max(sent)) == found.exact
+    assert found.exact == (name != "circulant" or size <= 3)
+    assert (found.sent == max(sent) == min(sent)) == found.exact
+    assert (found.path == costs.path(part, size).bytes) == found.exact
     assert found.sent >= max(sent)
     assert found.path >= costs.path(part, size).bytes
 

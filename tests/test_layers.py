@@ -31,7 +31,8 @@ faults watchdog clocks
 engines
 buffers request
 check world
-arrival canary clock launch progress stats straggler
+arrival canary clock launcher progress stats straggler
+launch
 patterns
 datatypes irregular
 reproducible

@@ -330,7 +330,7 @@ def test_a_killed_run_is_failed_and_not_running(results):
 
 def test_what_a_scheduler_knows_counts_for_elements_that_are_not_done(results):
     ended(results, 0)
-    found = status.states(results, {0: "running", 2: "pending"})
+    found = status.states(results, {0: ("running", ""), 2: ("pending", "job 7_2")})
     assert [state.word for state in found] == ["done", "missing", "pending"]
     assert status.summary(found) == "3 elements: 1 done, 1 missing, 1 pending"
 

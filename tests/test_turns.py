@@ -81,6 +81,17 @@ def test_repetitions_end_by_the_first_rule_that_holds(samples, done, elapsed, ru
     assert turns_with(samples)._stop(done, elapsed) == rule
 
 
+@pytest.mark.parametrize(
+    ("samples", "done", "elapsed", "rule"),
+    [([WIDE], 9, 0.0, ""), ([WIDE], 10, 0.0, "told to end"), ([WIDE], 10, 2.1, "time budget")],
+)
+def test_a_job_that_is_told_to_end_makes_the_least_repetitions_and_no_more(
+    monkeypatch, samples, done, elapsed, rule
+):
+    monkeypatch.setattr(turns, "told_to_end", lambda: "SIGUSR1")
+    assert turns_with(samples)._stop(done, elapsed) == rule
+
+
 def test_fewer_repetitions_than_the_least_are_the_least():
     assert turns_with([WIDE], repetitions=5)._stop(5, 0.0) == "repetitions"
     assert turns_with([WIDE], repetitions=5)._stop(4, 99.0) == ""

@@ -11,10 +11,11 @@ import click
 
 from hpccoll import __version__
 from hpccoll.errors import HpccollError, UsageError
-from hpccoll.launch import Launch, detect
+from hpccoll.launch import Launch, defer_end, detect
 
 _COMMANDS = (
-    *("bench", "layernorm", "list", "merge", "numerics", "selftest", "show", "sweep", "verify"),
+    *("bench", "launcher", "layernorm", "list", "merge", "numerics", "selftest", "show", "sweep"),
+    "verify",
 )
 
 
@@ -49,6 +50,7 @@ def cli() -> None:
     hpccoll show ring -p 8 -o ring.svg    the picture of it
     hpccoll verify -p 1:64                the proof that all of them are right
     hpccoll numerics allreduce            what the order of summation does to the result
+    hpccoll launcher                      what starts ranks in a Slurm job, for batch scripts
     """  # noqa: D301 - click reads the backspace as "don't wrap"
 
 
@@ -62,6 +64,7 @@ def main() -> None:
     if launch.launcher:
         # A rank that is blocked in MPI never gets to Python's handler; results are flushed by line.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        defer_end()
     if launch.rank:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it lives as long as the process
     try:

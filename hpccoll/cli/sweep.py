@@ -2,12 +2,13 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hpccoll.cli import options
 from hpccoll.errors import UsageError
+from hpccoll.launcher import AUTO, CHOICES
 
 if TYPE_CHECKING:
     from hpccoll.sweep.results import Results
@@ -57,7 +58,9 @@ def command() -> None:
     \b
     hpccoll sweep plan sweep.toml -o sweep.json
     hpccoll sweep run sweep.json --all --launcher "mpirun -n {ranks}"
+    hpccoll sweep submit sweep.toml --throttle 4
     hpccoll sweep status sweep.json
+    hpccoll sweep resume sweep.json
     hpccoll sweep collect sweep.json -o all.jsonl
     """  # noqa: D301 - click reads the backspace as "don't wrap"
 
@@ -113,27 +116,79 @@ def run(
     return _launch_all(Path(plan), directory, launcher, time_limit, force)
 
 
+@command.command("submit")
+@click.argument("file")
+@click.argument("words", nargs=-1, metavar="[-- SBATCH OPTIONS...]")
+@click.option("-o", "--output", metavar="PLAN.json", help="The plan.  [default: FILE's name]")
+@_directory
+@click.option(
+    "--throttle",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Elements of one allocation that run at once.",
+)
+@click.option(
+    "--mpi",
+    type=click.Choice(CHOICES),
+    default=AUTO,
+    show_default=True,
+    help="How ranks find each other, see hpccoll launcher.",
+)
+@click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    metavar="NAME=PATH",
+    help="The Python that runs elements of the MPI library NAME.  [default: this one]",
+)
+@click.option("--shared", is_flag=True, help="Let other jobs run on the same nodes.")
+@_time_limit
+@click.option("--collect", metavar="FILE", help="Results.  [default: the plan's name with .jsonl]")
+@click.option("--dry-run", is_flag=True, help="Print what would be submitted.")
+def submit(file: str, output: str | None, directory: str | None, **given: Any) -> None:
+    """Submit the sweep file FILE to Slurm: job arrays, and a job that collects.
+
+    \b
+    hpccoll sweep submit sweep.toml --throttle 4 -- --partition=main --account=project
+    """  # noqa: D301 - click reads the backspace as "don't wrap"
+    from hpccoll.cli import submitting
+
+    _alone()
+    submitting.submit(Path(file), output, directory, **given)
+
+
 @command.command("resume")
 @click.argument("plan")
 @_directory
-@_launcher
+@click.option("--launcher", metavar="COMMAND", help="Launch from here, as run --all does.")
 @_time_limit
-def resume(plan: str, directory: str | None, launcher: str, time_limit: float | None) -> int:
-    """Launch what is missing or failed, one element after the other."""
-    return _launch_all(Path(plan), directory, launcher, time_limit, force=False)
+def resume(plan: str, directory: str | None, launcher: str | None, time_limit: float | None) -> int:
+    """Run what is missing or failed.
+
+    A sweep that was submitted is submitted again as it was, any other launched from here, one
+    element after the other.
+    """
+    from hpccoll.cli import submitting
+
+    _alone()
+    if launcher is None and submitting.resume(_results(Path(plan), directory), Path(plan)):
+        return 0
+    return _launch_all(Path(plan), directory, launcher or LAUNCHER, time_limit, force=False)
 
 
 @command.command("status")
 @click.argument("plan")
 @_directory
 def status(plan: str, directory: str | None) -> None:
-    """Print which elements are done, running, failed (and why) or missing."""
-    from hpccoll.sweep import table
-    from hpccoll.sweep.status import states
+    """Print which elements are done, running, pending, failed (and why) or missing."""
+    from hpccoll.sweep import submitted, table
 
     _alone()
     results = _results(Path(plan), directory)
-    click.echo(table.status(results.plan, states(results)))
+    found = submitted.states(results, submitted.read(results))
+    click.echo(table.status(results.plan, found))
 
 
 @command.command("collect")

@@ -118,15 +118,26 @@ def depth(choice: Choice, size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A collective and the bytes `n` of its vector, of partial results if any message has them."""
+    """A collective, as the closed forms see it.
+
+    Attributes
+    ----------
+    n, narrower
+        Bytes of its vector, of partial results if any message has them, and by how many a vector of
+        the caller's elements has fewer.
+    """
 
     bound: Bound
     n: int
-    exact: bool
+    narrower: int
 
     @property
     def name(self) -> str:
         return self.bound.label.split(":")[0]
+
+    @property
+    def exact(self) -> bool:
+        return not self.narrower or self.name == RING
 
 
 def _part(bound: Bound, size: int) -> _Part:
@@ -135,8 +146,9 @@ def _part(bound: Bound, size: int) -> _Part:
     partial = bound.widens and any(
         one.partial for way in carried(choice, size, message).values() for one in way
     )
-    itemsize = message.itemsize if partial else bound.itemsize
-    return _Part(bound, message.count * itemsize, not partial)
+    narrow = message.count * bound.itemsize
+    n = message.count * message.itemsize if partial else narrow
+    return _Part(bound, n, n - narrow)
 
 
 def formula(order: str, bound: Sequence[Bound], size: int) -> Formula:
@@ -148,8 +160,7 @@ def formula(order: str, bound: Sequence[Bound], size: int) -> Formula:
     if not bound or not all(_even(part, size) for part in bound):
         return Formula(None, None, None, None, None)
     parts = [_part(one, size) for one in bound]
-    found = _formula(order, parts, size)
-    return replace(found, exact=found.exact and all(part.exact for part in parts))
+    return replace(_formula(order, parts, size), exact=all(part.exact for part in parts))
 
 
 def _formula(order: str, parts: Sequence[_Part], size: int) -> Formula:
@@ -171,11 +182,21 @@ def _symmetric(rounds: Fraction, parts: Sequence[_Part], size: int) -> Formula:
     Only of these does every rank send as much as the one with most.
     """
     alike = all(part.name in ALIKE[part.bound.collective] for part in parts)
-    sent = sum((_closed(part, size, "sent") for part in parts), Fraction(0))
+    sent = sum((_sent(part, size) for part in parts), Fraction(0))
     if not alike:
         return Formula(rounds, None, None, None, None)
     return Formula(rounds, sent, sent, size * sent, sent)
 
+
+def _sent(part: _Part, size: int) -> Fraction:
+    """Return what a rank sends: a ring's own block, and complete ones, are narrow."""
+    narrow = NARROW[part.bound.collective] if part.name == RING and part.narrower else "0"
+    return _closed(part, size, "sent") - evaluate(narrow, size, part.narrower)
+
+
+RING = "ring"
+NARROW = {"allreduce": "n", "reduce-scatter": "n/p"}
+"""What a rank of a ring sends that isn't a partial result: one block, and p-1 complete ones."""
 
 ALIKE = {
     "allreduce": ("ring", "circulant", "one-shot"),

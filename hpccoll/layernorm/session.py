@@ -7,7 +7,7 @@ import numpy as np
 
 from hpccoll.buffers import check_memory
 from hpccoll.datatypes import Array
-from hpccoll.errors import CheckError
+from hpccoll.errors import CheckError, EndedError
 from hpccoll.launch import Launch
 from hpccoll.layernorm import backward_table, records, table, verdict_table
 from hpccoll.layernorm.backward_session import BackwardPasses
@@ -22,7 +22,7 @@ from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.resources import resources
 from hpccoll.layernorm.timing import measure
 from hpccoll.sampling import Loop, choose_engine
-from hpccoll.session import Continuation, Echo, Output, open_sink
+from hpccoll.session import Continuation, Echo, Output, ended_by, open_sink
 from hpccoll.watchdog import Watchdog
 from hpccoll.world import World
 
@@ -64,8 +64,7 @@ def run(
         writer = world.first(lambda: open_sink(output, continuation, stack))
         _say(echo, world, lambda: table.header(request, world, loop, without))
         _judge(compared, world, loop, buffers, inputs, passes, echo, continuation)
-        if continuation:
-            continuation.end_if_told(world, "everything left to time")
+        _end_if_told(world, continuation, "everything left to time")
         _time(compared, world, loop, buffers, inputs[0], passes, echo)
         if writer:
             writer.write(records.run_record(request, world, launch, _engine(loop)))
@@ -99,8 +98,7 @@ def _judge(
     continuation: Continuation | None,
 ) -> None:
     for done, given in enumerate(inputs):
-        if continuation:
-            continuation.end_if_told(world, f"{len(inputs) - done} inputs left to judge")
+        _end_if_told(world, continuation, f"{len(inputs) - done} inputs left to judge")
         judge_all(compared, world, loop, buffers, given, passes)
     judged, request = compared.judged, compared.request
     _say(echo, world, lambda: verdict_table.verdicts(judged, request, world.size))
@@ -125,6 +123,12 @@ def _time(
         compared.backward_timings = measure(compared.request, loop, passes.made)
         _say(echo, world, lambda: backward_table.table(compared))
     _say(echo, world, lambda: table.closing(compared))
+
+
+def _end_if_told(world: World, continuation: Continuation | None, left: str) -> None:
+    """Raise `EndedError` on all ranks if a run of a sweep was told to end, with so much left."""
+    if continuation and (told := ended_by(world, continuation)):
+        raise EndedError(f"ended in order by {told}, with {left}")
 
 
 def _say(echo: Echo, world: World, text: Callable[[], str]) -> None:

@@ -26,8 +26,8 @@ EQUAL, WITHIN, DIFFERENT = "=", "<", "!"
 """Stand beside a counted number that is that of the formula, within its bound, or isn't."""
 
 BOUNDS = (
-    f"{WITHIN} beside a number: no more than the formula says, in which all that a reduction sends",
-    "      is float32; but what is one rank's alone, or complete, goes in the narrow type",
+    f"{WITHIN} beside a number: no more than the formula says, which counts all sums as float32;",
+    "      but one rank's part, and the complete sum, are sent in the type of the rows",
 )
 """Explains bounds."""
 

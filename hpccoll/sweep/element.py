@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from hpccoll.errors import CheckError, EndedError, HpccollError, UsageError
+from hpccoll.launch import told_to_end
 from hpccoll.session import Continuation, Echo
 from hpccoll.sweep.attempt import Attempt
 from hpccoll.sweep.log import Log
@@ -66,8 +67,8 @@ def run(job: Job, world: World, session: Session, echo: Echo) -> None:
         if attempt:
             attempt.log.begins(_beginning(job, world, len(attempt.measured)))
         check_world(job.element.allocation, world)
-        with _signals() as told_to_end:
-            wrong = _measured(job, world, session, attempt, told_to_end, echo)
+        with _end_in_order() as told:
+            wrong = _measured(job, world, session, attempt, told, echo)
     except BaseException as error:
         _failed(job, world, attempt, error)
         raise
@@ -83,13 +84,13 @@ def _measured(
     world: World,
     session: Session,
     attempt: Attempt | None,
-    told_to_end: Callable[[], str | None],
+    told: Callable[[], str | None],
     echo: Echo,
 ) -> int:
     """Run the session, make its records the result, and return how many are wrong."""
     measured = world.comm.bcast(attempt.measured if attempt else None)
     with suppress(CheckError):  # the records have it, and earlier runs may have found more
-        session(Continuation(attempt, measured, told_to_end))
+        session(Continuation(attempt, measured, told))
     words = attempt.finish() if attempt else None
     if attempt and words:
         attempt.log.ends(words)
@@ -183,17 +184,15 @@ def _words(error: BaseException) -> str:
 
 
 @contextmanager
-def _signals() -> Iterator[Callable[[], str | None]]:
-    """Note the signals by which schedulers announce the end, instead of ending at once."""
+def _end_in_order() -> Iterator[Callable[[], str | None]]:
+    """Note SIGTERM, by which schedulers announce the end, instead of ending at once."""
     told: list[str] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
         told.append(signal.Signals(number).name)
 
-    numbers = (signal.SIGTERM, signal.SIGUSR1)
-    before = [signal.signal(number, note) for number in numbers]
+    before = signal.signal(signal.SIGTERM, note)
     try:
-        yield lambda: told[0] if told else None
+        yield lambda: told[0] if told else told_to_end()
     finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, before)

@@ -175,7 +175,7 @@ def _launch(command: Sequence[str], printed: Path, limit: float | None) -> str |
             return f"it took longer than its limit of {limit:g} s"
         finally:
             _end(launched)
-    return f"exit code {code}: {_last_words(printed)}" if code else None
+    return f"exit code {code}: {last_words(printed)}" if code else None
 
 
 def _end(launched: "subprocess.Popen[bytes]") -> None:
@@ -188,6 +188,7 @@ def _end(launched: "subprocess.Popen[bytes]") -> None:
                 launched.wait(GRACE)
 
 
-def _last_words(printed: Path) -> str:
+def last_words(printed: Path) -> str:
+    """Return the last line of what an element's launch printed."""
     lines = [line.strip() for line in printed.read_text(errors="replace").splitlines()]
     return next((line for line in reversed(lines) if line), "it printed nothing")

@@ -8,7 +8,7 @@ from hpccoll.sweep import log
 from hpccoll.sweep.plan import Element
 from hpccoll.sweep.results import Results, held
 
-DONE, RUNNING, FAILED, MISSING = "done", "running", "failed", "missing"
+DONE, RUNNING, PENDING, FAILED, MISSING = "done", "running", "pending", "failed", "missing"
 FAILURE = "failed: "
 
 
@@ -26,13 +26,13 @@ class State:
         return self.word == DONE
 
 
-def states(results: Results, queued: Mapping[int, str] | None = None) -> list[State]:
+def states(results: Results, queued: Mapping[int, tuple[str, str]] | None = None) -> list[State]:
     """Return how every element stands.
 
     Parameters
     ----------
     queued
-        What a scheduler says of elements by their index, such as ``running`` or ``pending``.
+        What a scheduler says of elements by their index: a word and more about it.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def states(results: Results, queued: Mapping[int, str] | None = None) -> list[St
     found = [state(results, element) for element in results.plan.elements]
     known = queued or {}
     return [
-        State(one.element, known[one.element.index])
+        State(one.element, *known[one.element.index])
         if one.element.index in known and not one.done
         else one
         for one in found
