@@ -126,8 +126,9 @@ def markdown(page: Page, picture: str, titles: Sequence[str]) -> str:
         f"## {plain(page.caption)}",
         "\n".join(_cells(cells) for cells in (page.titles, ruler, *page.rows)),
         "\n".join(f"- {plain(line)}" for line in page.notes),
-        "## " + "; ".join(map(plain, titles)),
-        f"![{plain(page.headline)}]({quote(picture)})",
+        "## What was measured",
+        "\n".join(f"{number}. {plain(title)}" for number, title in enumerate(titles, 1)),
+        f"![{plain(TITLE)}]({quote(picture)})",
         "## Conditions",
         "\n".join(f"- {plain(name)}: {plain(value)}" for name, value in page.conditions),
     ]

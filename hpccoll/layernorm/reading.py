@@ -129,8 +129,8 @@ def _right_and_wrong(found: Results) -> str:
     )
     verb = "is" if right == 1 else "are"
     said = f"{_orders(right)} {verb} right and {wrong} wrong, each just as theory says"
-    said += f"; of {_orders(untold)} these inputs can't tell it" if untold else ""
-    return said + (f"; {_orders(unknown)} can't be judged" if unknown else "")
+    said += f", {untold} more wrong, which these inputs can't tell" if untold else ""
+    return said + (f", {_orders(unknown)} without a verdict" if unknown else "")
 
 
 def _orders(count: int) -> str:

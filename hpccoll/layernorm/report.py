@@ -81,6 +81,8 @@ class Report:
         ]
 
 
+_GAP = 16.0
+"""Room under a chart."""
 _CHARTS: tuple[tuple[str, Draw], ...] = ((HEAT, heat_map), (BARS, bars))
 
 
@@ -89,7 +91,7 @@ def _picture(found: Results, charts: Sequence[Draw], ground: str) -> str:
     canvas, wide, end = Canvas(), 0.0, 0.0
     for draw in charts:
         width, end = draw(canvas, found, end)
-        wide = max(wide, width)
+        wide, end = max(wide, width), end + _GAP
     return canvas.svg(wide, end, "orders of reduce, norm and broadcast", headline(found), ground)
 
 
@@ -132,13 +134,18 @@ def _row(one: Record, judged: Sequence[Record], many: bool) -> tuple[str, ...]:
 
 def _notes(found: Results) -> list[str]:
     """Return why verdicts are missing or contradict, and what was left out."""
-    said: dict[str, list[str]] = {}
+    said: dict[tuple[str, str], list[str]] = {}
     for one in found.orders:
         if one["reason"]:
             about = f"{verdict_of(one)}: {one['reason']}"
-            said.setdefault(about, []).append(f"{one['label']} of {one['input']}")
-    notes = [f"{about}: {', '.join(who)}" for about, who in said.items()]
-    notes += [f"skipped: {one['label']}, {one['reason']}" for one in found.skipped]
+            said.setdefault((about, f" of {one['input']}"), []).append(one["label"])
+    for one in found.skipped:
+        said.setdefault((f"skipped: {one['reason']}", ""), []).append(one["label"])
+    every = found.labels
+    notes = [
+        f"{about}: {'all orders' if who == every else ', '.join(who)}{of}"
+        for (about, of), who in said.items()
+    ]
     if found.backward:
         words = _counts(one["verdict"] for one in found.backward)
         notes.append(f"backward passes, gradients against theory: {words}")
