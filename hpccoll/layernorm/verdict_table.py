@@ -126,8 +126,8 @@ def _long_rows(one: "Judgement") -> list[str]:
         return []
     return [
         f"    {one.input}, long rows: cosine {one.expected_cosine:.3f}, deviation "
-        f"{figures(one.expected_deviation)}; measured {one.cosine:.3f}, "
-        f"{figures(one.deviation_median)}"
+        f"{small(one.expected_deviation)}; measured {one.cosine:.3f}, "
+        f"{small(one.deviation_median)}"
     ]
 
 
