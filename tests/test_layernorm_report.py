@@ -93,6 +93,14 @@ def test_the_headline_has_what_was_counted():
     assert said.count(".") - len(re.findall(r"\d\.\d", said)) == 1, "one sentence"
 
 
+def test_the_headline_counts_what_has_no_verdict_or_is_not_told_apart():
+    untold = order("layernorm-mean", correct=False, told=False)
+    unknown = order("fused", verdict="no verdict")
+    assert headline(results([run(ranks=1), untold, unknown])) == (
+        "1 order wrong in theory, which these inputs can't tell, 1 order without a verdict."
+    )
+
+
 def test_the_headline_never_says_that_fewer_bytes_are_none_saved():
     records = [run(), order("allreduce-layernorm", moved=4 * N), order("fused", moved=N, busy=1)]
     assert "moves 0.250 times the bytes" in headline(results(records))

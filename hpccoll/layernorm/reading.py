@@ -128,9 +128,15 @@ def _right_and_wrong(found: Results) -> str:
         kinds.count(kind) for kind in ("right", "wrong", UNTOLD, NO_VERDICT)
     )
     verb = "is" if right == 1 else "are"
-    said = f"{_orders(right)} {verb} right and {wrong} wrong, each just as theory says"
-    said += f", {untold} more wrong, which these inputs can't tell" if untold else ""
-    return said + (f", {_orders(unknown)} without a verdict" if unknown else "")
+    said = [
+        (
+            right + wrong,
+            f"{_orders(right)} {verb} right and {wrong} wrong, each just as theory says",
+        ),
+        (untold, f"{_orders(untold)} wrong in theory, which these inputs can't tell"),
+        (unknown, f"{_orders(unknown)} without a verdict"),
+    ]
+    return ", ".join(words for count, words in said if count)
 
 
 def _orders(count: int) -> str:
