@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,12 @@ from hpccoll.layernorm.judge import Judge
 from hpccoll.layernorm.metrics import digest
 from hpccoll.layernorm.orders import AT_ROOT
 from hpccoll.layernorm.program import Buffers
+from hpccoll.layernorm.reading import results
+from hpccoll.layernorm.report import Report
 from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.resources import resources
 from hpccoll.layernorm.timing import measure
-from hpccoll.results import Writer
+from hpccoll.results import Record, Writer
 from hpccoll.sampling import Loop, choose_engine
 from hpccoll.watchdog import Watchdog
 from hpccoll.world import World
@@ -34,9 +37,34 @@ ROWS, EXACT_ROWS = 4, 16
 0, in float64, what results are judged by."""
 
 
-def run(
-    request: Request, world: World, launch: Launch, output: str | None, force: bool, echo: Echo
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What rank 0 writes.
+
+    Attributes
+    ----------
+    records
+        JSON Lines.
+    report
+        The page of what they say.
+    force
+        Overwrite the records.
+    """
+
+    records: Path | None
+    report: Report | None
+    force: bool
+
+    def open(self, stack: ExitStack) -> Writer | None:
+        """Make all files before anything runs; return the writer of the records."""
+        if self.report:
+            self.report.reserve()
+        if self.records is None:
+            return None
+        return stack.enter_context(Writer(self.records, self.force))
+
+
+def run(request: Request, world: World, launch: Launch, files: Files, echo: Echo) -> None:
     """Compare what was asked, on all ranks together; rank 0 writes and speaks.
 
     Raises
@@ -54,14 +82,13 @@ def run(
         watchdog.pause()
         loop = Loop(world, native, watchdog)
         compared, buffers, passes = _bound(request, world, loop, inputs[0])
-        writer = world.first(lambda: _open(output, force, stack))
+        writer = world.first(lambda: files.open(stack))
         _say(echo, world, lambda: table.header(request, world, loop, without))
         _judge(compared, world, loop, buffers, inputs, passes, echo)
         _time(compared, world, loop, buffers, inputs[0], passes, echo)
-        if writer:
-            writer.write(records.run_record(request, world, launch, _engine(loop)))
-            for line in records.records(compared):
-                writer.write(line)
+        if world.rank == 0:
+            head = records.run_record(request, world, launch, _engine(loop))
+            _write(files, writer, [head, *records.records(compared)])
     if wrong := world.comm.bcast(compared.contradictions):
         raise CheckError(
             f"{wrong} result{' is' if wrong == 1 else 's are'} not what theory says of the order"
@@ -172,7 +199,9 @@ def _results(
     return rows, [one for one in everyone if one is not None]
 
 
-def _open(path: str | None, force: bool, stack: ExitStack) -> Writer | None:
-    if path is None:
-        return None
-    return stack.enter_context(Writer(Path(path), force))
+def _write(files: Files, writer: Writer | None, lines: Sequence[Record]) -> None:
+    if writer:
+        for line in lines:
+            writer.write(line)
+    if files.report:
+        files.report.write(results(lines))
