@@ -107,7 +107,7 @@ def run(
             )
         request = with_machine(with_pieces(request, world, loop), world, loop)
         selections = select(request, loop)
-        writer = world.first(lambda: open_sink(output, continuation, stack))
+        writer = world.first(lambda: _open(output, continuation, stack))
         conditions = Conditions.measured(request, world, loop, without)
         record = results.run_record(request, world, launch, conditions)
         own = [request.label(*pair) for pair in product(request.choices, request.operators)]
@@ -189,8 +189,7 @@ def ended_by(world: World, continuation: Continuation | None) -> str | None:
     return told
 
 
-def open_sink(output: Output, continuation: Continuation | None, stack: ExitStack) -> Sink | None:
-    """Return what takes the records on rank 0: the continuation's, a new file, or nothing."""
+def _open(output: Output, continuation: Continuation | None, stack: ExitStack) -> Sink | None:
     if continuation:
         return continuation.writer
     if output.path is None:

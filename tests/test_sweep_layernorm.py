@@ -22,6 +22,8 @@ def norms(**base):
 REFUSED = [
     ({"collective": "allreduce"}, "key 'collective': unknown key 'collective'"),
     ({"output": "mine.jsonl"}, "key 'output': unknown key 'output'"),
+    ({"report": "mine.html"}, "key 'report': unknown key 'report'"),
+    ({"from": "mine.jsonl"}, "key 'from': unknown key 'from'"),
     ({"tokens": -1}, "key 'tokens': Invalid value for '--tokens'"),
     ({"norm": "groupnorm"}, "key 'norm': Invalid value for '--norm'"),
     ({"backward": 1}, "key 'backward': backward is true or false, got 1"),

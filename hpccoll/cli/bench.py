@@ -151,6 +151,7 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 @click.option("--no-check", is_flag=True, help="Don't check the results.")
 @options.timeout
 @options.output()
+@options.force()
 @click.option(
     "--top",
     type=click.IntRange(1),

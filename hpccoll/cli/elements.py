@@ -22,8 +22,8 @@ COMMANDS = ("bench", "layernorm")
 KEYS = {"nodes": "placement"}
 """Options that have another key in a sweep file, where their own name means something else."""
 
-_OF_THE_SWEEP = ("output", "force", "format")
-"""Options about where results go, which the sweep decides."""
+_OF_THE_SWEEP = ("output", "force", "format", "report", "from")
+"""Options about where results go or come from, which the sweep decides."""
 
 
 @dataclass(frozen=True, slots=True)

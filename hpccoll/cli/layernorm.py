@@ -1,10 +1,15 @@
 """`hpccoll layernorm`."""
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from hpccoll.cli import options
+
+if TYPE_CHECKING:
+    from hpccoll.layernorm.report import Report
 
 _EPILOG = """\b
 Orders, R a sum over all ranks, L the norm, B a broadcast of the result:
@@ -108,7 +113,21 @@ Exit codes: 0 every order's result is what theory says of it, 1 one isn't, 2 usa
 @options.engine
 @options.timeout
 @options.output()
-def command(output: str | None, force: bool, **settings: Any) -> None:
+@click.option(
+    "--report",
+    metavar="FILE",
+    help="Write a page that says what came out; .html, or .md with a picture beside it.",
+)
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE",
+    help="Run nothing: make the report of what -o FILE wrote. Needs no MPI.",
+)
+@options.force("files")
+def command(
+    output: str | None, report: str | None, source: str | None, force: bool, **settings: Any
+) -> None:
     """Compare the orders of reduce, layer norm and broadcast: results, resources, times.
 
     Every rank holds its part of a sum; wanted is the norm of the sum on every rank. All orders run
@@ -117,9 +136,28 @@ def command(output: str | None, force: bool, **settings: Any) -> None:
     """
     from hpccoll import launch, world
     from hpccoll.layernorm import request, session
-    from hpccoll.session import Output
+    from hpccoll.layernorm.report import Report
 
+    page = None if report is None else Report(Path(report), force)
+    if source is not None:
+        _report_of(source, page)
+        return
     asked = request.build(**settings)
+    files = session.Files(None if output is None else Path(output), page, force)
     started = launch.detect()
     ranks = world.start(started)
-    session.run(asked, ranks, started, Output(output, force, "table"), click.echo)
+    session.run(asked, ranks, started, files, click.echo)
+
+
+def _report_of(source: str, page: "Report | None") -> None:
+    from hpccoll.errors import UsageError
+    from hpccoll.layernorm import reading
+
+    if page is None:
+        raise UsageError("--from FILE makes a report of it; say where with --report FILE")
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if given and option.name not in ("source", "report", "force"):
+            raise UsageError(f"--from FILE runs nothing; leave out {option.opts[-1]}")
+    page.make(reading.read(Path(source)))

@@ -15,6 +15,7 @@ is called faster or slower than the library where it is in every launch.
 @click.command("merge", epilog=_EPILOG)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @options.output()
+@options.force()
 @options.style("table", "jsonl")
 def command(files: tuple[str, ...], output: str | None, force: bool, style: str) -> None:
     """Merge result files of several launches: median, spread, and whether launches differ.

@@ -98,7 +98,10 @@ def style(
 def output(
     meaning: str = "Write JSON Lines as well.", file: str = "FILE", required: bool = False
 ) -> Decorator:
-    """Return the options that name a file to write, and allow to overwrite it."""
-    name = click.option("-o", "--output", metavar=file, required=required, help=meaning)
-    force = click.option("--force", is_flag=True, help=f"Overwrite {file}.")
-    return lambda command: name(force(command))
+    """Return the option that names a file to write."""
+    return click.option("-o", "--output", metavar=file, required=required, help=meaning)
+
+
+def force(file: str = "FILE") -> Decorator:
+    """Return the option that allows to overwrite files."""
+    return click.option("--force", is_flag=True, help=f"Overwrite {file}.")

@@ -34,6 +34,7 @@ Formats (with -o, the suffix of FILE says which):
 @click.option("--bytes", "length", metavar="SIZE", help="Of goal: the vector.  [default: 1MiB]")
 @click.option("-t", "--dtype", metavar="TYPE", help="Of goal: its elements.  [default: float32]")
 @options.output("Write to a file.")
+@options.force()
 def command(
     names: tuple[str, ...],
     ranks: int,

@@ -68,6 +68,7 @@ def command() -> None:
 @command.command("plan")
 @click.argument("file")
 @options.output("Write the plan.", "PLAN.json")
+@options.force("PLAN.json")
 @click.option("--count", is_flag=True, help="Print the range of the elements' indices alone.")
 def plan(file: str, output: str | None, force: bool, count: bool) -> None:
     """Check every element of the sweep file FILE, and print and write what would run."""
@@ -119,7 +120,7 @@ def run(
 @command.command("submit")
 @click.argument("file")
 @click.argument("words", nargs=-1, metavar="[-- SBATCH OPTIONS...]")
-@click.option("-o", "--output", metavar="PLAN.json", help="The plan.  [default: FILE's name]")
+@options.output("The plan.  [default: FILE's name]", "PLAN.json")
 @_directory
 @click.option(
     "--throttle",
@@ -195,6 +196,7 @@ def status(plan: str, directory: str | None) -> None:
 @click.argument("plan")
 @_directory
 @options.output("Write JSON Lines here.", required=True)
+@options.force()
 @click.option("--partial", is_flag=True, help="Leave out elements that aren't done.")
 def collect(plan: str, directory: str | None, output: str, force: bool, partial: bool) -> None:
     """Write the results of all elements into one file."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -18,11 +20,14 @@ from hpccoll.layernorm.judge import Judge
 from hpccoll.layernorm.metrics import digest
 from hpccoll.layernorm.orders import AT_ROOT
 from hpccoll.layernorm.program import Buffers
+from hpccoll.layernorm.reading import results
+from hpccoll.layernorm.report import Report
 from hpccoll.layernorm.request import Request
 from hpccoll.layernorm.resources import resources
 from hpccoll.layernorm.timing import measure
+from hpccoll.results import Record, Writer
 from hpccoll.sampling import Loop, choose_engine
-from hpccoll.session import Continuation, Echo, Output, ended_by, open_sink
+from hpccoll.session import Continuation, Echo, Sink, ended_by
 from hpccoll.watchdog import Watchdog
 from hpccoll.world import World
 
@@ -31,11 +36,38 @@ ROWS, EXACT_ROWS = 4, 16
 0, in float64, what results are judged by."""
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What rank 0 writes.
+
+    Attributes
+    ----------
+    records
+        JSON Lines.
+    report
+        The page of what they say.
+    force
+        Overwrite the records.
+    """
+
+    records: Path | None
+    report: Report | None
+    force: bool
+
+    def open(self, stack: ExitStack) -> Writer | None:
+        """Make all files before anything runs; return the writer of the records."""
+        if self.report:
+            self.report.reserve()
+        if self.records is None:
+            return None
+        return stack.enter_context(Writer(self.records, self.force))
+
+
 def run(
     request: Request,
     world: World,
     launch: Launch,
-    output: Output,
+    files: Files,
     echo: Echo,
     continuation: Continuation | None = None,
 ) -> None:
@@ -61,14 +93,14 @@ def run(
         watchdog.pause()
         loop = Loop(world, native, watchdog)
         compared, buffers, passes = _bound(request, world, loop, inputs[0])
-        writer = world.first(lambda: open_sink(output, continuation, stack))
+        writer = world.first(lambda: _open(files, continuation, stack))
         _say(echo, world, lambda: table.header(request, world, loop, without))
         _judge(compared, world, loop, buffers, inputs, passes, echo, continuation)
         _end_if_told(world, continuation, "everything left to time")
         _time(compared, world, loop, buffers, inputs[0], passes, echo)
-        if writer:
-            writer.write(records.run_record(request, world, launch, _engine(loop)))
-            writer.write(*records.records(compared))
+        if world.rank == 0:
+            head = records.run_record(request, world, launch, _engine(loop))
+            _write(files, writer, [head, *records.records(compared)])
     if wrong := world.comm.bcast(compared.contradictions):
         raise CheckError(
             f"{wrong} result{' is' if wrong == 1 else 's are'} not what theory says of the order"
@@ -188,3 +220,16 @@ def _results(
     others = world.comm.gather(buffers.y if differs else None) or []
     rows = [buffers.y, *(one for one in others if one is not None)]
     return rows, [one for one in everyone if one is not None]
+
+
+def _open(files: Files, continuation: Continuation | None, stack: ExitStack) -> Sink | None:
+    return continuation.writer if continuation else files.open(stack)
+
+
+def _write(files: Files, writer: Sink | None, lines: Sequence[Record]) -> None:
+    if writer:
+        head, *rest = lines
+        writer.write(head)
+        writer.write(*rest)
+    if files.report:
+        files.report.write(results(lines))

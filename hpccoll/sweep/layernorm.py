@@ -5,9 +5,9 @@ from typing import Any
 
 from hpccoll.launch import Launch
 from hpccoll.layernorm.request import Request, build
-from hpccoll.layernorm.session import memory, run
+from hpccoll.layernorm.session import Files, memory, run
 from hpccoll.placement import even
-from hpccoll.session import Continuation, Echo, Output
+from hpccoll.session import Continuation, Echo
 from hpccoll.sweep.plan import START, Allocation, Estimate
 from hpccoll.world import World
 
@@ -15,7 +15,7 @@ JUDGING = 5e-7
 """Seconds that an element of the rows takes of one order with one input, until it is judged:
 assumed."""
 
-_ELSEWHERE = ("output", "force")
+_ELSEWHERE = ("output", "report", "source", "force")
 """Options that are no part of a request."""
 
 
@@ -63,4 +63,4 @@ def session(
     continuation: Continuation,
 ) -> None:
     """Compare what the options ask for, on all ranks together (`hpccoll.layernorm.session.run`)."""
-    run(request(options), world, launch, Output(None, False, "table"), echo, continuation)
+    run(request(options), world, launch, Files(None, None, force=False), echo, continuation)
