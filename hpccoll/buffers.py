@@ -1,7 +1,7 @@
 """Buffers of one measurement, planned before they are allocated."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +21,33 @@ SHARE = 0.9
 
 def allocate(place: Layout, scratch: int, dtype: np.dtype[Any]) -> list[Array]:
     """Return the input, output and scratch spaces, every page of them touched."""
-    return [np.full(count, 0, dtype) for count in (place.input, place.output, scratch)]
+    return [touched(count, dtype) for count in (place.input, place.output, scratch)]
+
+
+def touched(count: int, dtype: np.dtype[Any]) -> Array:
+    """Return a new array, every page of it touched."""
+    return np.full(count, 0, dtype)
 
 
 def working(
-    user: Sequence[Array], place: Layout, scratch: int, landing: int, partial: np.dtype[Any]
+    user: Sequence[Array],
+    place: Layout,
+    scratch: int,
+    landing: int,
+    partial: np.dtype[Any],
+    array: Callable[[int, np.dtype[Any]], Array] = touched,
 ) -> list[Array]:
-    """Return all spaces of a plan whose partial results have a type, the caller's or another."""
+    """Return all spaces of a plan whose partial results have a type, the caller's or another.
+
+    Parameters
+    ----------
+    array
+        Makes those that aren't the caller's.
+    """
     if partial == user[0].dtype:
-        return [*user, np.full(scratch, 0, partial)]
-    return [*allocate(place, scratch, partial), *user, np.full(landing, 0, user[0].dtype)]
+        return [*user, array(scratch, partial)]
+    own = [array(count, partial) for count in (place.input, place.output, scratch)]
+    return [*own, *user, array(landing, user[0].dtype)]
 
 
 def available() -> int:
@@ -55,7 +72,9 @@ def _control_group_limits() -> Iterable[int]:
             continue
 
 
-def check_memory(world: "World", need: int, what: str) -> None:
+def check_memory(
+    world: "World", need: int, what: str, smaller: str = "a smaller --max-bytes"
+) -> None:
     """Check on every node that its ranks together can allocate what they need.
 
     Parameters
@@ -64,6 +83,8 @@ def check_memory(world: "World", need: int, what: str) -> None:
         Bytes that this rank needs.
     what
         What needs them, in words.
+    smaller
+        What would need less, in words.
 
     Raises
     ------
@@ -77,7 +98,7 @@ def check_memory(world: "World", need: int, what: str) -> None:
         verdict = (
             f"{what} needs {format_gib(needed)} of memory on {os.uname().nodename} for "
             f"{world.node.size} ranks, and {format_gib(free)} can be had; "
-            "use a smaller --max-bytes or fewer ranks per node"
+            f"use {smaller} or fewer ranks per node"
         )
     problems = [problem for problem in world.comm.allgather(verdict) if problem]
     if problems:

@@ -45,12 +45,26 @@ def run_record(
 ) -> Record:
     """Return the first line of a file: what ran, where, and with what."""
     return {
+        **place_record(request.seed, world, launch),
+        **conditions.record(),
+        "sample": "time of one call on the slowest rank",
+        "bytes_are": request.collective.bytes_are,
+        "baseline": request.baseline,
+        "busbw_factor": request.collective.busbw,
+        "in_place_means": request.collective.in_place,
+        "environment": relevant_environment(os.environ),
+    }
+
+
+def place_record(seed: int, world: "World", launch: "Launch") -> Record:
+    """Return the fields that the first lines of all files begin with: where a run was."""
+    return {
         "type": "run",
         "schema": SCHEMA,
         "hpccoll": version("hpccoll"),
         "start": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "argv": sys.argv,
-        "seed": request.seed,
+        "seed": seed,
         "ranks": world.size,
         "nodes": world.nodes,
         "placement": world.placement.spelling,
@@ -71,13 +85,6 @@ def run_record(
         "machine": platform.machine(),
         "cpu": cpu_model(),
         "clock": clock.describe(),
-        **conditions.record(),
-        "sample": "time of one call on the slowest rank",
-        "bytes_are": request.collective.bytes_are,
-        "baseline": request.baseline,
-        "busbw_factor": request.collective.busbw,
-        "in_place_means": request.collective.in_place,
-        "environment": relevant_environment(os.environ),
     }
 
 

@@ -177,15 +177,8 @@ def trees(choice: Choice, size: int, root: int = 0, ordered: bool = False) -> Tr
                     f"{block} isn't reduced over all ranks; hpccoll verify says more"
                 )
             results[block].setdefault(value, []).append(rank)
-    operands = execution.terms.operands
-    return Trees(choice, size, root, operands, execution.terms.bits, _depths(operands), results)
-
-
-def _depths(operands: Sequence[tuple[int, int]]) -> list[int]:
-    depths: list[int] = []
-    for left, right in operands:
-        depths.append(0 if left < 0 else max(depths[left], depths[right]) + 1)
-    return depths
+    terms = execution.terms
+    return Trees(choice, size, root, terms.operands, terms.bits, terms.depth, results)
 
 
 def drawn(of: Trees) -> str:

@@ -7,11 +7,13 @@ class Terms:
     `mask` has a bit for every rank whose input is in the value; `low` and `high` are the first and
     last of these ranks if they are contiguous and were reduced in rank order (else `low` is -1).
     Values with the same `bits` are equal to the bit if ``a op b`` equals ``b op a``. `operands` are
-    the left and the right one, which are older values, or of an input -1 and its rank.
+    the left and the right one, which are older values, or of an input -1 and its rank. `depth` is
+    the number of reductions on the longest way from an input to the value.
     """
 
     def __init__(self) -> None:
         self.operands: list[tuple[int, int]] = []
+        self.depth: list[int] = []
         self.mask: list[int] = []
         self.low: list[int] = []
         self.high: list[int] = []
@@ -40,7 +42,9 @@ class Terms:
         if (known := self._known.get(key)) is not None:
             return known
         term = self._known[key] = len(self.mask)
+        left, right = key
         self.operands.append(key)
+        self.depth.append(0 if left < 0 else 1 + max(self.depth[left], self.depth[right]))
         self.mask.append(mask)
         self.low.append(low)
         self.high.append(high)

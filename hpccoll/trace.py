@@ -39,6 +39,7 @@ class Arrow:
     kind: str
     blocks: Ranges
     scratch: int
+    channel: int
 
 
 @dataclass(slots=True)
@@ -90,8 +91,8 @@ class Trace:
         if isinstance(receive, Combine):
             ordered = not self.choice.algorithm.commutative
             kind = RIGHT_OF_OWN if ordered and receive.side == RIGHT else LEFT_OF_OWN
-        scratch = receive.buffer - DATA
-        self.arrows[step].append(Arrow(source, target, kind, ranges(receive.blocks), scratch))
+        blocks, scratch = ranges(receive.blocks), receive.buffer - DATA
+        self.arrows[step].append(Arrow(source, target, kind, blocks, scratch, receive.channel))
 
     def finished(self, step: int, rank: int, execution: Execution) -> None:
         """Record the end of a round (see `hpccoll.symbolic.Watcher`)."""

@@ -18,7 +18,10 @@ from hpccoll.errors import UnsupportedError
 from hpccoll.registry import catalogue
 
 ROOT = Path(hpccoll.__file__).parent.parent
-COMMANDS = ("bench", "list", "merge", "numerics", "selftest", "show", "verify")
+COMMANDS = (
+    *("bench", "launcher", "layernorm", "list", "merge", "numerics", "selftest", "show", "sweep"),
+    "verify",
+)
 LAUNCHERS = re.compile("OMPI_|PMI_|PMIX_|SLURM_|MPI_LOCAL")
 
 

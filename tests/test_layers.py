@@ -15,6 +15,7 @@ LAYERS = """
 __main__
 cli
 sweep
+layernorm
 session selftest merge_table numerics
 table merge kernels
 findings advice results top

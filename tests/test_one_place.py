@@ -30,6 +30,9 @@ COMMON = {
 }
 """Names that are identifiers with another meaning as well: of these only strings count."""
 
+LARGE = ("rabenseifner", "scatter-allgather-ring")
+"""What an order for large messages consists of."""
+
 ELSEWHERE = {
     ("bine", "algorithms/trees.py"): "the tree, of which several collectives are made",
     ("kary", "algorithms/trees.py"): "the tree, of which several collectives are made",
@@ -44,10 +47,28 @@ ELSEWHERE = {
     ("shift", "machine.py"): "the exchange by which a step and a byte are measured",
     ("tree", "numerics/table.py"): "additions make a tree, which has a column",
     ("linear", "irregular.py"): "a pattern of counts is called so, too",
+    ("chain", "layernorm/candidates.py"): "the fused order is made of it",
+    ("chain", "layernorm/communication.py"): "the fused order is made of it",
+    ("one-shot", "layernorm/theory.py"): "an order is called so, too",
+    **{
+        (name, "layernorm/orders.py"): "orders have algorithms by definition"
+        for name in ("binomial", "chain", "linear", "one-shot", *LARGE)
+    },
+    **{
+        (name, "layernorm/request.py"): "what orders call unless another is asked for"
+        for name in ("binomial", "linear", "ring")
+    },
+    **{
+        (name, "layernorm/costs.py"): "orders have formulas with these"
+        for name in ("binomial", "bruck", "circulant", "direct", "linear", "one-shot", "pairwise")
+    },
+    **{
+        (name, "layernorm/costs.py"): "orders have formulas with these" for name in ("ring", *LARGE)
+    },
 }
 """Where else a name may stand, and why."""
 
-EXAMPLES = {"cli/bench.py"}
+EXAMPLES = {"cli/bench.py", "cli/layernorm.py", "cli/sweep.py"}
 """Whose help shows how algorithms are spelled."""
 
 FOREIGN = "selection"

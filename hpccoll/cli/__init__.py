@@ -14,7 +14,8 @@ from hpccoll.errors import HpccollError, UsageError
 from hpccoll.launch import Launch, defer_end, detect
 
 _COMMANDS = (
-    *("bench", "launcher", "list", "merge", "numerics", "selftest", "show", "sweep", "verify"),
+    *("bench", "launcher", "layernorm", "list", "merge", "numerics", "selftest", "show", "sweep"),
+    "verify",
 )
 
 
@@ -41,6 +42,7 @@ def cli() -> None:
 
     \b
     mpirun -n 4 hpccoll bench allreduce   which algorithm is fastest here, at every size
+    mpirun -n 4 hpccoll layernorm         what the order of reduce, norm and broadcast changes
     hpccoll merge FILE...                 several launches' results in one table
     hpccoll sweep plan sweep.toml         many benchmarks: plan, run, status, resume, collect
     hpccoll list allreduce                the algorithms there are

@@ -21,6 +21,8 @@ class PythonCall:
     ----------
     spaces
         Those of the plan, one-dimensional contiguous arrays.
+    before_send
+        What is done to a region before it is sent.
     """
 
     engine = "python"
@@ -32,9 +34,11 @@ class PythonCall:
         spaces: Sequence[Array],
         operator: Operator,
         comm: "MPI.Comm",
+        before_send: Callable[[Region], None] | None = None,
     ) -> None:
         from mpi4py import MPI
 
+        self._before_send = before_send
         self._plan, self._spaces, self._operator, self._comm = plan, spaces, operator, comm
         self._at = 0
         self._requests: list[Any] = [MPI.REQUEST_NULL] * plan.slots
@@ -72,8 +76,11 @@ class PythonCall:
         post = self._comm.Isend if isinstance(step, PostSend) else self._comm.Irecv
         # As bytes, for MPI has no name for every element type.
         buffer, peer, channel = self._view(step.region).view(np.uint8), step.peer, step.channel
+        before = self._before_send if isinstance(step, PostSend) else None
 
         def start() -> None:
+            if before:
+                before(step.region)
             requests[slot] = post(buffer, peer, channel)
 
         return start

@@ -202,8 +202,12 @@ def test_a_shortened_table_lacks_slower_rows_and_the_file_has_all(launcher, tmp_
     assert (job.code, job.err) == (0, ""), job.err
     _, *records = _records(path)
     times = {r["algorithm"]: r["latency_us"]["p50"] for r in records if r["type"] == "measurement"}
-    shown = sorted({*sorted(times, key=times.get)[:2], LIBRARY})
-    assert sorted(name for name, _, _ in ROW.findall(job.out)) == shown
+    shown = {name for name, _, _ in ROW.findall(job.out)}
+    # Equal medians may stand in either order; the library is shown besides, unless it is fast.
+    assert LIBRARY in shown
+    assert len(shown - {LIBRARY}) in (1, 2)
+    fastest = sorted(times.values())[:2]
+    assert all(times[name] <= fastest[-1] for name in shown - {LIBRARY})
     left_out = len(times) - len(shown)
     assert left_out > 0
     assert f"and {left_out} slower\n" in job.out
