@@ -33,9 +33,7 @@ from hpccoll.plan import (
     writes,
 )
 from hpccoll.regions import Parts
-from hpccoll.segmentation import Segmentation
-
-UNCUT = Segmentation()
+from hpccoll.segmentation import WHOLE, Segmentation
 
 
 def bind_partial(
@@ -43,7 +41,7 @@ def bind_partial(
     rank: int,
     size: int,
     message: Message,
-    segmentation: Segmentation = UNCUT,
+    segmentation: Segmentation = WHOLE,
 ) -> Plan:
     """Bind the schedule of `rank`, as `hpccoll.bind.bind` does, and add the conversions.
 

@@ -54,6 +54,11 @@ def unwritable(path: object, error: OSError, option: str = "--output") -> UsageE
     return UsageError(f"{path} can't be written: {error.strerror}; choose another {option}")
 
 
+def unwritable_folder(path: object, error: OSError, option: str) -> UsageError:
+    """Return what to say of a folder, named by an option, that can't be made or written to."""
+    return UsageError(f"{path} can't be written: {error.strerror}; choose another {option}")
+
+
 def unknown(kind: str, name: str, valid: Iterable[str]) -> str:
     """Return a message about a wrong name that suggests the nearest and lists the valid ones."""
     from difflib import get_close_matches

@@ -345,6 +345,11 @@ def test_list_writes_the_pages(tmp_path):
     assert len(files) == len({entry.collective.name for entry in catalogue()}) + len(catalogue())
 
 
+def test_list_refuses_a_folder_that_cannot_be_made(refuse, tmp_path):
+    (tmp_path / "file").touch()
+    assert "can't be written: " in refuse("list", "--pages", str(tmp_path / "file" / "new"))
+
+
 # verify
 
 

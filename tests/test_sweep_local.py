@@ -6,20 +6,22 @@ from pathlib import Path
 import pytest
 
 from hpccoll.errors import UsageError
-from hpccoll.sweep.local import Launching, check
+from hpccoll.sweep.local import Launching, check, run_all, run_one
 from hpccoll.sweep.plan import Allocation, Element, Estimate, Plan
 from hpccoll.sweep.results import Results
+from hpccoll.sweep.status import FAILED
 
 ELEMENTS = (
     Element(0, Allocation(2, 1, "open mpi; $(x)"), {}, Estimate(10.0, 8)),
     Element(1, Allocation(4, 2, "mpich"), {}, None),
     Element(2, Allocation(4), {}, Estimate(20.0, 8)),
 )
+PLAN = Path("a plan.json")
 RESULTS = Results(Path("its results"), Plan("named", "bench", ELEMENTS))
 
 
 def launching(launcher, **how):
-    return Launching(launcher, Path("a plan.json"), RESULTS, **how)
+    return Launching(launcher, PLAN, RESULTS, **how)
 
 
 def test_a_launcher_is_split_before_its_places_are_filled():
@@ -56,6 +58,25 @@ def test_a_launcher_that_cannot_launch_all_elements_is_refused(launcher, message
     with pytest.raises(UsageError) as at:
         check(launching(launcher), elements)
     assert message in str(at.value)
+
+
+@pytest.mark.parametrize(("launcher", "said"), [("true", "it printed nothing"), ("echo 2", "2")])
+def test_an_element_whose_launcher_runs_nothing_has_failed_and_its_log_says_why(
+    tmp_path, launcher, said
+):
+    results = Results(tmp_path / "new", RESULTS.plan)
+    told = []
+    (failed,) = run_all(Launching(launcher, PLAN, results), ELEMENTS[:1], told.append)
+    assert failed.word == FAILED
+    assert failed.reason.startswith(f"its launcher ended without a result: {said}")
+    assert told == [f"element 0: failed, {failed.reason}"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "new"):
+        with pytest.raises(UsageError, match=r"can't be written: .*; choose another --directory"):
+            run_one(Launching("true", PLAN, Results(folder, RESULTS.plan)), ELEMENTS[0])
 
 
 def test_an_elements_limit_is_the_one_given_or_follows_from_its_estimate():

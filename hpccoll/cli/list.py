@@ -46,11 +46,15 @@ def command(collective: str | None, markdown: bool, pages: Path | None, library:
 
 
 def _write(directory: Path) -> None:
+    from hpccoll.errors import unwritable_folder
     from hpccoll.pages import pages
 
-    (directory / "pictures").mkdir(parents=True, exist_ok=True)
     written = 0
-    for path, text in pages():
-        (directory / path).write_text(text, encoding="utf-8")
-        written += 1
+    try:
+        (directory / "pictures").mkdir(parents=True, exist_ok=True)
+        for path, text in pages():
+            (directory / path).write_text(text, encoding="utf-8")
+            written += 1
+    except OSError as error:
+        raise unwritable_folder(error.filename, error, "--pages") from None
     click.echo(f"{written} files in {directory}")

@@ -132,7 +132,7 @@ def _submit(
         submitted.add(results, settings, job, indices, words)
         click.echo(_described(f"job {job}", indices, words))
 
-    results.directory.mkdir(parents=True, exist_ok=True)  # Slurm makes none for its output
+    results.make()  # Slurm makes none for its output
     slurm.submit(plan, results, settings, todo, tell, running)
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
-from hpccoll.errors import CheckError, EndedError, HpccollError, UsageError
+from hpccoll.errors import CheckError, EndedError, HpccollError, UsageError, unwritable_folder
 from hpccoll.launch import told_to_end
 from hpccoll.session import Continuation, Echo
 from hpccoll.sweep.attempt import Attempt
@@ -147,15 +147,13 @@ def _attempt(job: Job) -> Attempt | None:
     """Begin a run, or return None if the element is done."""
     results, element = job.results, job.element
     try:
-        results.directory.mkdir(parents=True, exist_ok=True)
+        results.make()
         done = results.result(element)
         if done and done.whole and not job.force:
             return None
         return Attempt(results, element, job.force)
     except OSError as error:
-        raise UsageError(
-            f"{error.filename} can't be written: {error.strerror}; choose another --directory"
-        ) from None
+        raise unwritable_folder(error.filename or results.directory, error, "--directory") from None
 
 
 def _beginning(job: Job, world: World, measured: int) -> str:

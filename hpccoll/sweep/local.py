@@ -135,11 +135,13 @@ def run_all(
 def run_one(launching: Launching, element: Element) -> str | None:
     """Launch one element; return why it failed, after that is in its log as well."""
     path = launching.results.log(element)
-    launching.results.directory.mkdir(parents=True, exist_ok=True)
+    launching.results.make()
     before = len(log.lines(path))
     printed, command = launching.results.printed(element), launching.command(element)
     reason = _launch(command, printed, launching.seconds(element))
     said = {line.what for line in log.lines(path)[before:]}
+    if not reason and not state(launching.results, element).done:
+        reason = f"its launcher ended without a result: {last_words(printed)}"
     if reason and log.ENDS not in said:
         outside = log.Log(path, log.OUTSIDE)
         if log.BEGINS not in said:

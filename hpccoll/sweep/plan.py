@@ -220,7 +220,7 @@ def read(path: Path) -> Plan:
         content = None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UsageError(
-            f"{path} is no plan of a sweep; make one: hpccoll sweep plan FILE.toml -o {path}"
+            f"{path} is no plan of a sweep; make one: hpccoll sweep plan FILE.toml -o PLAN.json"
         )
     version = content.get("hpccoll"), content.get("schema")
     if version != (__version__, SCHEMA):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpccoll.errors import UsageError
+from hpccoll.errors import UsageError, unwritable_folder
 from hpccoll.sweep.plan import Element, Plan
 
 Record = dict[str, Any]
@@ -78,6 +78,19 @@ class Results:
 
     directory: Path
     plan: Plan
+
+    def make(self) -> None:
+        """Make the folder, unless it is there.
+
+        Raises
+        ------
+        UsageError
+            It can't be made.
+        """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable_folder(self.directory, error, "--directory") from None
 
     def path(self, element: Element) -> Path:
         """Return the file of an element's result; what has this name is whole."""
