@@ -9,11 +9,14 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
+from typing import TypeVar
+
+T = TypeVar("T")
 
 SCRIPT = Path(__file__).with_name("cluster.sh")
 TOOLS = {
@@ -31,6 +34,8 @@ LIMIT = 60.0
 """Seconds that a command or a job may take; none comes near."""
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"}
 CPUS = 4
+LIBRARIES = {"mpich": "MPICH", "openmpi": "Open MPI"}
+"""Environments that jobs run in, and the MPI libraries that they have."""
 GPUS = ("/dev/null", "/dev/zero")
 """Devices that stand for every node's GPUs; nobody opens them."""
 
@@ -190,6 +195,15 @@ def processes(**variables: object) -> list[Process]:
 
 def _words(path: Path) -> list[str]:
     return path.read_bytes().decode(errors="replace").split("\0")
+
+
+def until(found: Callable[[], T], limit: float = 40.0) -> T:
+    """Wait until something is found, and return it."""
+    deadline = monotonic() + limit
+    while not (value := found()):
+        assert monotonic() < deadline, "it never came"
+        sleep(0.05)
+    return value
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import cluster
 import pytest
 
 ENVIRONMENTS = Path(sys.executable).parents[2]
-LIBRARIES = {"mpich": "MPICH", "openmpi": "Open MPI"}
 
 _VARIABLES = {
     # Looking for a fabric takes Open MPI a second per start; nodes of one machine have none.
@@ -46,7 +45,9 @@ def environment():
     def environment(mpi, /, **more):
         python = ENVIRONMENTS / mpi / "bin" / "python3"
         if not python.exists():
-            pytest.skip(f"there is no environment with {LIBRARIES[mpi]} at {python.parents[1]}")
+            pytest.skip(
+                f"there is no environment with {cluster.LIBRARIES[mpi]} at {python.parents[1]}"
+            )
         kept = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
         return {**kept, **_VARIABLES, "PATH": f"{python.parent}:{cluster.PATH}", **more}
 

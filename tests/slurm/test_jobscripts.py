@@ -5,10 +5,9 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
-from conftest import LIBRARIES
+from cluster import LIBRARIES, until
 
 SCRIPTS = Path(__file__).parents[2] / "jobscripts"
 SHARED = ("--thread-level", "multiple")
@@ -111,15 +110,6 @@ def test_a_job_that_is_out_of_time_ends_in_order_and_says_so(
     assert f"ended in order by SIGUSR1, with {last['left']} sizes left to measure" in log
     assert len({r["bytes"] for r in records if r["type"] == "measurement"}) + last["left"] == 22
     assert "Traceback" not in log
-
-
-def until(found, limit=30.0):
-    """Wait until something is found, and return it."""
-    deadline = monotonic() + limit
-    while not (value := found()):
-        assert monotonic() < deadline, "it never came"
-        sleep(0.05)
-    return value
 
 
 def test_the_scripts_of_a_sweep_run_its_elements_and_collect_them(slurm, submit, tmp_path):

@@ -8,7 +8,7 @@ from time import monotonic
 
 import cluster
 import pytest
-from conftest import LIBRARIES
+from cluster import LIBRARIES
 
 FLAVOURS = {"mpich": "pmi2", "openmpi": "pmix"}
 PROGRAMS = Path(__file__).parents[1] / "ranks" / "programs"
