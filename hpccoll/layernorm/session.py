@@ -117,8 +117,8 @@ def _time(
 
 
 def _say(echo: Echo, world: World, text: Callable[[], str]) -> None:
-    if world.rank == 0:
-        echo(text())
+    if world.rank == 0 and (said := text()):
+        echo(said)
 
 
 def _engine(loop: Loop) -> str:
