@@ -75,7 +75,7 @@ def test_an_element_whose_launcher_runs_nothing_has_failed_and_its_log_says_why(
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "file" / "new"):
-        with pytest.raises(UsageError, match="can't be written: .*; choose another --directory"):
+        with pytest.raises(UsageError, match=r"can't be written: .*; choose another --directory"):
             run_one(Launching("true", PLAN, Results(folder, RESULTS.plan)), ELEMENTS[0])
 
 
