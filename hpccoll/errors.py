@@ -47,11 +47,11 @@ class WorkerError(HpccollError):
     """A process that shares the work was ended from outside."""
 
 
-def unwritable(path: object, error: OSError) -> UsageError:
-    """Return what to say of a file, named by ``--output``, that can't be made or written."""
+def unwritable(path: object, error: OSError, option: str = "--output") -> UsageError:
+    """Return what to say of a file, named by an option, that can't be made or written."""
     if isinstance(error, FileExistsError):
-        return UsageError(f"{path} exists; choose another --output, or overwrite it with --force")
-    return UsageError(f"{path} can't be written: {error.strerror}; choose another --output")
+        return UsageError(f"{path} exists; choose another {option}, or overwrite it with --force")
+    return UsageError(f"{path} can't be written: {error.strerror}; choose another {option}")
 
 
 def unwritable_folder(path: object, error: OSError, option: str) -> UsageError:

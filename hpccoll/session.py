@@ -149,7 +149,6 @@ def _measure_all(
     if printer:
         printer.begin(record, [*conditions.notes(), *selections.notes()])
     measured = continuation.measured if continuation else frozenset()
-    ask = continuation.told_to_end if continuation else told_to_end
     told: str | None = None
     left = len(request.sizes) * len(request.roots(world.size)) - len(measured)
     progress = Progress(left, "sizes measured")
@@ -169,8 +168,7 @@ def _measure_all(
             progress.step()
         failed += sum(entry.check == "failed" for entry in group.measured)
         left -= 1
-        # Rank 0 decides: others may have heard of it earlier or later.
-        told = world.comm.bcast(ask()) if left else None
+        told = ended_by(world, continuation) if left else None
         if told:
             break
     if printer:
@@ -180,6 +178,15 @@ def _measure_all(
             writer.write({"type": "ended", "by": told, "left": left})
         raise EndedError(f"ended in order by {told}, with {left} sizes left to measure")
     return failed
+
+
+def ended_by(world: World, continuation: Continuation | None) -> str | None:
+    """Return on all ranks by what rank 0 was told to end, if it was."""
+    # Rank 0 decides: others may have heard of it earlier or later.
+    told: str | None = world.comm.bcast(
+        continuation.told_to_end() if continuation else told_to_end()
+    )
+    return told
 
 
 def _open(output: Output, continuation: Continuation | None, stack: ExitStack) -> Sink | None:

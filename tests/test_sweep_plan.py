@@ -272,7 +272,7 @@ def typed(*words):
 
 
 def test_the_chapters_plan_is_what_is_printed(tmp_path):
-    text, example = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
+    text, example, norms = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
     file = tmp_path / "allreduce.toml"
     file.write_text(text, encoding="utf-8")
     code, printed, _ = typed("sweep", "plan", file)
@@ -284,6 +284,8 @@ def test_the_chapters_plan_is_what_is_printed(tmp_path):
     assert typed("sweep", "plan", file, "--count")[1] == "0-23\n"
     file.write_text('base.collective = "allreduce"\n' + example, encoding="utf-8")
     assert typed("sweep", "plan", file, "--count")[1] == "0-9\n"
+    file.write_text(norms, encoding="utf-8")
+    assert typed("sweep", "plan", file, "--count")[1] == "0-7\n"
 
 
 def test_a_plan_is_written_only_if_every_element_can_run(tmp_path):

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from hpccoll.errors import IncompleteError, UsageError
+from hpccoll.layernorm.judge import CONTRADICTS, NO_VERDICT
 from hpccoll.sweep import collect, log, status
 from hpccoll.sweep import results as files
 from hpccoll.sweep.attempt import Attempt
@@ -198,6 +199,28 @@ def test_force_measures_everything_anew_and_replaces_the_result(results):
     assert measured(results) == [(8, {attempt.run})]
 
 
+def comparison(verdict="agrees"):
+    """Return the records of a comparison: about no message."""
+    return [
+        {"type": "order", "label": "fused", "verdict": "agrees"},
+        {"type": "order", "label": "one-shot", "verdict": verdict},
+    ]
+
+
+def test_a_group_about_no_message_is_made_anew(results):
+    killed = start(results)
+    killed.write(*comparison())
+    killed.close()
+    assert status.state(results, results.plan.elements[0]).reason.endswith("unseen here")
+    attempt = start(results)
+    assert attempt.measured == frozenset()
+    attempt.write(*comparison())
+    assert end(attempt) == "done: 2 records"
+    content = results.result(results.plan.elements[0])
+    assert {record["run"] for record in content.records} == {attempt.run}
+    assert names(results) == ["element-0000.jsonl", "element-0000.log"]
+
+
 # Two at once
 
 
@@ -317,6 +340,16 @@ def test_wrong_results_are_done_and_said(results):
     attempt.write(*cells(8, check="failed"))
     assert end(attempt) == "done: 3 records, 1 WRONG"
     assert status.states(results)[0].reason == "3 records, 1 WRONG"
+
+
+@pytest.mark.parametrize(("verdict", "wrong"), [(CONTRADICTS, 1), (NO_VERDICT, 0)])
+def test_results_that_contradict_theory_are_wrong_and_those_without_verdict_are_not(
+    results, verdict, wrong
+):
+    attempt = start(results)
+    attempt.write(*comparison(verdict))
+    assert end(attempt) == "done: 2 records" + ", 1 WRONG" * wrong
+    assert status.states(results)[0].reason == "2 records" + ", 1 WRONG" * wrong
 
 
 def test_where_files_cannot_be_locked_nothing_is_removed_and_nothing_is_called_running(

@@ -129,6 +129,15 @@ def test_the_collector_waits_for_all_arrays_however_they_end(monkeypatch, result
     assert stub.calls[-1][-2:] == ("--output", "all.jsonl")
 
 
+def test_what_still_runs_is_waited_for_by_the_next_collection(monkeypatch, results):
+    stub = Slurm(monkeypatch, squeue="3 0 RUNNING None\n5 N/A PENDING Dependency")
+    for job, indices in (("2", (1,)), ("3", (0,)), ("4", ()), ("5", ())):
+        submitted.add(results, settings(), job, indices, ("sbatch",))
+    assert submitted.unfinished(submitted.read(results)) == (["3"], ["5"])
+    slurm.submit(Path("p.json"), results, settings(), frozenset({1}), lambda *job: None, ["3"])
+    assert "--dependency=afterany:3:7" in stub.calls[-1]
+
+
 def test_jobs_that_were_submitted_before_one_is_refused_are_known(monkeypatch, results):
     stub = Slurm(monkeypatch)
 

@@ -57,10 +57,8 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2, names. "
     "library:NAME and library:all are the MPI library's, see below.",
 )
-@click.option(
-    "--nodes",
-    metavar="N|NxR|cyclic:N|NODE,NODE...",
-    help="Place ranks on nodes otherwise than they are, for two-level and multi-leader; see below.",
+@options.nodes(
+    "Place ranks on nodes otherwise than they are, for two-level and multi-leader; see below."
 )
 @click.option("--no-library", is_flag=True, help="Leave out the MPI library's own collective.")
 @click.option("-b", "--min-bytes", metavar="SIZE", help="Smallest size.  [default: 8]")
@@ -97,14 +95,7 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     metavar="SHARE",
     help="Stop when the median's 95 % interval is within this share of it, for all algorithms.",
 )
-@click.option(
-    "--time-budget",
-    type=click.FloatRange(0, min_open=True),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For all algorithms of one size together; then no more repetitions are made.",
-)
+@options.time_budget("For all algorithms of one size together; then no more repetitions are made.")
 @click.option(
     "--warmup",
     type=click.IntRange(0),
@@ -112,13 +103,7 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     show_default=True,
     help="Untimed calls before, at most; no more than fit into a tenth of the budget.",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["auto", "native", "python"]),
-    default="auto",
-    show_default=True,
-    help="What runs hpccoll's algorithms; auto: native where it was built.",
-)
+@options.engine
 @click.option(
     "--thread-level",
     type=click.Choice(["single", "funneled", "serialized", "multiple"]),
@@ -145,13 +130,7 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     help="Between calls, rewrite the input and read the result, as an application does.",
 )
 @click.option("--cold", is_flag=True, help="Between calls, fill the caches with something else.")
-@click.option(
-    "--accumulate",
-    type=click.Choice(["storage", "float32"]),
-    default="storage",
-    show_default=True,
-    help="Type of the partial results of 16-bit floats.",
-)
+@options.accumulate()
 @click.option(
     "--segment",
     default="auto",
@@ -168,18 +147,11 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 )
 @click.option("--per-rank", is_flag=True, help="Say which rank is the last, and by how much.")
 @click.option("--keep-samples", is_flag=True, help="Put every sample into the file.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of shuffling.")
+@options.seed("Of shuffling.")
 @click.option("--no-check", is_flag=True, help="Don't check the results.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="A call that takes longer has hung: the job ends and says what each rank waits for.",
-)
-@click.option("-o", "--output", metavar="FILE", help="Write JSON Lines as well.")
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@options.timeout
+@options.output()
+@options.force()
 @click.option(
     "--top",
     type=click.IntRange(1),
@@ -187,14 +159,7 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
     help="Of each size, print the N fastest and the library only; FILE has all.  [default: all, on "
     "a terminal, too, so that a log and a screen say the same and no row is missed unasked]",
 )
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["table", "jsonl", "csv"]),
-    default="table",
-    show_default=True,
-    help="What is printed.",
-)
+@options.style("table", "jsonl", "csv")
 def command(
     collective: str,
     output: str | None,

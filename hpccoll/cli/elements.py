@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from hpccoll.session import Continuation
     from hpccoll.world import World
 
-COMMANDS = ("bench",)
+COMMANDS = ("bench", "layernorm")
 """The commands that can be swept: each has a module in `hpccoll.sweep`."""
 
 KEYS = {"nodes": "placement"}
 """Options that have another key in a sweep file, where their own name means something else."""
 
-_OF_THE_SWEEP = ("output", "force", "format")
-"""Options about where results go, which the sweep decides."""
+_OF_THE_SWEEP = ("output", "force", "format", "report", "from")
+"""Options about where results go or come from, which the sweep decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _words(command: click.Command, options: Mapping[str, Option]) -> tuple[str, 
             named += _option(parameter, key, value)
         else:
             positional.append(_text(key, value))
-    return (*named, "--", *positional)
+    return (*named, "--", *positional) if positional else tuple(named)
 
 
 def _parameters(command: click.Command) -> dict[str, click.Parameter]:

@@ -1,10 +1,15 @@
 """`hpccoll layernorm`."""
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from hpccoll.cli import options
+
+if TYPE_CHECKING:
+    from hpccoll.layernorm.report import Report
 
 _EPILOG = """\b
 Orders, R a sum over all ranks, L the norm, B a broadcast of the result:
@@ -51,13 +56,7 @@ Exit codes: 0 every order's result is what theory says of it, 1 one isn't, 2 usa
     show_default=True,
     help="Type of what ranks hold and send.",
 )
-@click.option(
-    "--accumulate",
-    type=click.Choice(["storage", "float32"]),
-    default="storage",
-    show_default=True,
-    help="Type of the partial sums of 16-bit floats.",
-)
+@options.accumulate("sums")
 @click.option(
     "--norm",
     type=click.Choice(["layernorm", "rmsnorm"]),
@@ -109,33 +108,26 @@ Exit codes: 0 every order's result is what theory says of it, 1 one isn't, 2 usa
     show_default=True,
     help="Timed calls of each order, at most.",
 )
+@options.time_budget("For the timed calls of all orders together; at least six of each are made.")
+@options.seed()
+@options.engine
+@options.timeout
+@options.output()
 @click.option(
-    "--time-budget",
-    type=click.FloatRange(0, min_open=True),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For the timed calls of all orders together; at least six of each are made.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option(
-    "--engine",
-    type=click.Choice(["auto", "native", "python"]),
-    default="auto",
-    show_default=True,
-    help="What runs hpccoll's algorithms; auto: native where it was built.",
+    "--report",
+    metavar="FILE",
+    help="Write a page that says what came out; .html, or .md with a picture beside it.",
 )
 @click.option(
-    "--timeout",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="A call that takes longer has hung: the job ends and says what each rank waits for.",
+    "--from",
+    "source",
+    metavar="FILE",
+    help="Run nothing: make the report of what -o FILE wrote. Needs no MPI.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write JSON Lines as well.")
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
-def command(output: str | None, force: bool, **settings: Any) -> None:
+@options.force("files")
+def command(
+    output: str | None, report: str | None, source: str | None, force: bool, **settings: Any
+) -> None:
     """Compare the orders of reduce, layer norm and broadcast: results, resources, times.
 
     Every rank holds its part of a sum; wanted is the norm of the sum on every rank. All orders run
@@ -144,8 +136,28 @@ def command(output: str | None, force: bool, **settings: Any) -> None:
     """
     from hpccoll import launch, world
     from hpccoll.layernorm import request, session
+    from hpccoll.layernorm.report import Report
 
+    page = None if report is None else Report(Path(report), force)
+    if source is not None:
+        _report_of(source, page)
+        return
     asked = request.build(**settings)
+    files = session.Files(None if output is None else Path(output), page, force)
     started = launch.detect()
     ranks = world.start(started)
-    session.run(asked, ranks, started, output, force, click.echo)
+    session.run(asked, ranks, started, files, click.echo)
+
+
+def _report_of(source: str, page: "Report | None") -> None:
+    from hpccoll.errors import UsageError
+    from hpccoll.layernorm import reading
+
+    if page is None:
+        raise UsageError("--from FILE makes a report of it; say where with --report FILE")
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if given and option.name not in ("source", "report", "force"):
+            raise UsageError(f"--from FILE runs nothing; leave out {option.opts[-1]}")
+    page.make(reading.read(Path(source)))

@@ -2,6 +2,8 @@
 
 import click
 
+from hpccoll.cli import options
+
 _EPILOG = """\b
 Files are what `hpccoll bench -o FILE` writes, a launch each, of one MPI library and one number of
 ranks; they may be of several collectives. Launches differ where the fastest and the slowest of
@@ -12,16 +14,9 @@ algorithm is called faster or slower than the library where it is in every launc
 
 @click.command("merge", epilog=_EPILOG)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("-o", "--output", metavar="FILE", help="Write JSON Lines as well.")
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["table", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="What is printed.",
-)
+@options.output()
+@options.force()
+@options.style("table", "jsonl")
 def command(files: tuple[str, ...], output: str | None, force: bool, style: str) -> None:
     """Merge result files of several launches: median, spread, and whether launches differ.
 

@@ -40,12 +40,8 @@ Exit codes: 0 all errors within their bounds, 1 a bound is exceeded, 2 usage.
     metavar="N[,N...]",
     help="Numbers of ranks; ranges: 2..16 or 2..64*2.",
 )
-@click.option("--root", type=click.IntRange(0), default=0, show_default=True)
-@click.option(
-    "--nodes",
-    metavar="N|NxR|cyclic:N|NODE,NODE...",
-    help="How the ranks lie on nodes, as for bench.  [default: 2]",
-)
+@options.root
+@options.nodes()
 @click.option(
     "-t",
     "--dtype",
@@ -53,29 +49,16 @@ Exit codes: 0 all errors within their bounds, 1 a bound is exceeded, 2 usage.
     show_default=True,
     help="float16, bfloat16, float32 or float64.",
 )
-@click.option(
-    "--accumulate",
-    type=click.Choice(["storage", "float32"]),
-    default="storage",
-    show_default=True,
-    help="Type of the partial results of 16-bit floats.",
-)
+@options.accumulate()
 @click.option(
     "--count", type=click.IntRange(1), help="Elements of a vector.  [default: 4096, or FILE's]"
 )
 @click.option(
     "--input", "inputs", default="normal", show_default=True, help="Of the ranks, see below."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the inputs.")
+@options.seed("Of the inputs.")
 @click.option("--tree", is_flag=True, help="Write the trees instead, of up to 32 ranks.")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["table", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="What is printed.",
-)
+@options.style("table", "jsonl")
 def command(collective: str, tree: bool, style: str, **given: Any) -> None:
     """Compute what the order of summation does to a result, without MPI.
 

@@ -24,22 +24,17 @@ Formats (with -o, the suffix of FILE says which):
 @click.argument("names", nargs=-1, required=True, metavar="[COLLECTIVE] ALGORITHM")
 @options.plugin
 @click.option("-p", "--ranks", type=click.IntRange(1), default=6, show_default=True)
-@click.option("--root", type=click.IntRange(0), default=0, show_default=True)
-@click.option(
-    "--nodes",
-    metavar="N|NxR|cyclic:N|NODE,NODE...",
-    help="How the ranks lie on nodes, as for bench.  [default: 2]",
-)
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "svg", "json", "goal", "msccl-xml"]),
-    help="See below.  [default: text]",
+@options.root
+@options.nodes()
+@options.style(
+    *("text", "svg", "json", "goal", "msccl-xml"),
+    default=None,
+    meaning="See below.  [default: text]",
 )
 @click.option("--bytes", "length", metavar="SIZE", help="Of goal: the vector.  [default: 1MiB]")
 @click.option("-t", "--dtype", metavar="TYPE", help="Of goal: its elements.  [default: float32]")
-@click.option("-o", "--output", metavar="FILE", help="Write to a file.")
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@options.output("Write to a file.")
+@options.force()
 def command(
     names: tuple[str, ...],
     ranks: int,

@@ -72,7 +72,7 @@ def resume(results: "Results", plan: Path) -> bool:
     UsageError
         Slurm doesn't say what waits, or refuses it.
     """
-    from hpccoll.sweep import submitted
+    from hpccoll.sweep import slurm, submitted
     from hpccoll.sweep.status import FAILED, MISSING, summary
 
     jobs = submitted.read(results)
@@ -82,7 +82,11 @@ def resume(results: "Results", plan: Path) -> bool:
     todo = frozenset(state.element.index for state in found if state.word in (FAILED, MISSING))
     click.echo(summary(found))
     if todo:
-        _submit(plan, results, jobs[-1].settings, todo)
+        running, collectors = submitted.unfinished(jobs)
+        for job in collectors:  # it would collect before the elements that are submitted now
+            slurm.call("scancel", job)
+            click.echo(f"job {job}: cancelled, another will collect")
+        _submit(plan, results, jobs[-1].settings, todo, running)
     return True
 
 
@@ -106,7 +110,13 @@ def _print(plan: Path, results: "Results", settings: "Settings", todo: frozenset
     click.echo(_described("not submitted", (), slurm.collector(plan, results, settings, jobs)))
 
 
-def _submit(plan: Path, results: "Results", settings: "Settings", todo: frozenset[int]) -> None:
+def _submit(
+    plan: Path,
+    results: "Results",
+    settings: "Settings",
+    todo: frozenset[int],
+    running: Sequence[str] = (),
+) -> None:
     from hpccoll.sweep import slurm, submitted
 
     def tell(job: str, indices: Sequence[int], words: Sequence[str]) -> None:
@@ -114,7 +124,7 @@ def _submit(plan: Path, results: "Results", settings: "Settings", todo: frozense
         click.echo(_described(f"job {job}", indices, words))
 
     results.make()  # Slurm makes none for its output
-    slurm.submit(plan, results, settings, todo, tell)
+    slurm.submit(plan, results, settings, todo, tell, running)
 
 
 def _described(job: str, indices: Sequence[int], words: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hpccoll.cli import options
 from hpccoll.errors import UsageError
 from hpccoll.launcher import AUTO, CHOICES
 
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
 LAUNCHER = "mpirun -n {ranks}"
 
 _EPILOG = """\b
-A sweep file is TOML: [base] has options of bench by their long names (collective, algorithm,
-sizes, ...), [axes] lists of values to cross, [[zip]] lists that go together, [[exclude]] values
-of elements to leave out. ranks, nodes and mpi say what an element runs on; the option --nodes of
-bench is the key placement. Several values are a list, or in a list of an axis a list within it.
+A sweep file is TOML: command names what elements run, bench (if nothing is said) or layernorm;
+[base] has its options by their long names (collective, algorithm, sizes, ...), [axes] lists of
+values to cross, [[zip]] lists that go together, [[exclude]] values of elements to leave out.
+ranks, nodes and mpi say what an element runs on; the option --nodes of bench is the key
+placement. Several values are a list, or in a list of an axis a list within it.
 
 \b
 [base]
@@ -65,8 +67,8 @@ def command() -> None:
 
 @command.command("plan")
 @click.argument("file")
-@click.option("-o", "--output", metavar="PLAN.json", help="Write the plan.")
-@click.option("--force", is_flag=True, help="Overwrite PLAN.json.")
+@options.output("Write the plan.", "PLAN.json")
+@options.force("PLAN.json")
 @click.option("--count", is_flag=True, help="Print the range of the elements' indices alone.")
 def plan(file: str, output: str | None, force: bool, count: bool) -> None:
     """Check every element of the sweep file FILE, and print and write what would run."""
@@ -117,7 +119,7 @@ def run(
 @command.command("submit")
 @click.argument("file")
 @click.argument("words", nargs=-1, metavar="[-- SBATCH OPTIONS...]")
-@click.option("-o", "--output", metavar="PLAN.json", help="The plan.  [default: FILE's name]")
+@options.output("The plan.  [default: FILE's name]", "PLAN.json")
 @_directory
 @click.option(
     "--throttle",
@@ -192,8 +194,8 @@ def status(plan: str, directory: str | None) -> None:
 @command.command("collect")
 @click.argument("plan")
 @_directory
-@click.option("-o", "--output", required=True, metavar="FILE", help="Write JSON Lines here.")
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@options.output("Write JSON Lines here.", required=True)
+@options.force()
 @click.option("--partial", is_flag=True, help="Leave out elements that aren't done.")
 def collect(plan: str, directory: str | None, output: str, force: bool, partial: bool) -> None:
     """Write the results of all elements into one file."""

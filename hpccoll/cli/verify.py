@@ -21,7 +21,7 @@ from hpccoll.cli import options
     metavar="N",
     help="Also prove each on N numbers of ranks beyond, up to 1024.  [default: 2 for a range]",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of drawing.")
+@options.seed("Of drawing.")
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: one per core]"
 )

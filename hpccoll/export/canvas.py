@@ -77,8 +77,10 @@ class Canvas:
             f"{escape(words, quote=False)}</text>"
         )
 
-    def svg(self, width: float, height: float, title: str, description: str) -> str:
-        """Return the whole document on a white ground."""
+    def svg(
+        self, width: float, height: float, title: str, description: str, ground: str = "#fff"
+    ) -> str:
+        """Return the whole document on a white ground, or on another colour or ``none``."""
         size = f"{number(width)} {number(height)}"
         return "\n".join(
             [
@@ -87,7 +89,7 @@ class Canvas:
                 f'font-family="{FONT}" font-size="10" fill="none">',
                 f"<title>{escape(title, quote=False)}</title>",
                 f"<desc>{escape(description, quote=False)}</desc>",
-                f'<rect width="{number(width)}" height="{number(height)}" fill="#fff"/>',
+                f'<rect width="{number(width)}" height="{number(height)}" fill="{ground}"/>',
                 *self._parts,
                 "</svg>\n",
             ]

@@ -45,6 +45,8 @@ class Backward:
         second; the third, shape (2, H), receives the gradients of gamma and beta.
     parameters
         Who has the gradients of gamma and beta.
+    also
+        The collectives that it calls besides those of its order.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Backward:
     does: Callable[[Rank, Rank, Array], None]
     parameters: str
     why: str
+    also: tuple[str, ...] = ()
     correct: bool = True
 
 
@@ -190,6 +193,7 @@ BACKWARD = {
             sequence_parallel,
             EVERYWHERE,
             "every rank has the part of its rows, and one more allreduce sums these",
+            also=("allreduce",),
         ),
         Backward(
             "hidden-parallel",
@@ -197,6 +201,7 @@ BACKWARD = {
             hidden_parallel,
             COLUMNS,
             "every rank has all rows of its columns, so nothing is left to be summed",
+            also=("allreduce",),
         ),
         Backward(
             "sequence-parallel-unsummed",

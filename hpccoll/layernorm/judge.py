@@ -42,6 +42,8 @@ class Judgement:
     over_bound, over_bound_median
         Error of the measured against the predicted deviation, over the bound that rounding
         explains. A correct order's predicted deviation is 0, and its bound the tolerance.
+    deviation_over_bound
+        Deviation over the same bound: above 1, the row isn't the exact one but for rounding.
     bound
         The largest, of the rows that can be judged.
     cosine
@@ -69,6 +71,7 @@ class Judgement:
     predicted_median: float
     over_bound: float
     over_bound_median: float
+    deviation_over_bound: float
     bound: float
     ill_conditioned: int
     rows: int
@@ -124,6 +127,7 @@ class Judge:
         deviation, error = self._errors(results, found)
         with np.errstate(all="ignore"):
             over = np.where(error == 0, 0.0, error / found.bound)
+            off = np.where(deviation == 0, 0.0, deviation / found.bound)
         judged = found.bound < ILL_CONDITIONED
         correct = theory(order).correct
         seen, why = tells(order, self.inputs, self.norm)
@@ -147,6 +151,7 @@ class Judge:
             predicted_median=_median(found.relative),
             over_bound=_largest(over[judged]),
             over_bound_median=_median(over[judged]),
+            deviation_over_bound=_largest(off[judged]),
             bound=_largest(found.bound[judged]),
             ill_conditioned=int((~judged).sum()),
             rows=len(judged),

@@ -9,9 +9,11 @@ import numpy as np
 from hpccoll import datatypes
 from hpccoll.choice import Choice
 from hpccoll.errors import UsageError, unknown
+from hpccoll.layernorm.backward import BACKWARD
 from hpccoll.layernorm.inputs import INPUTS, Inputs
 from hpccoll.layernorm.norms import Norm
 from hpccoll.layernorm.orders import ORDERS
+from hpccoll.placement import Placement
 from hpccoll.registry import LIBRARY, catalogue
 from hpccoll.spelling import choose
 
@@ -128,6 +130,27 @@ class Request:
             else:
                 able.append(name)
         return tuple(able), reasons
+
+    @property
+    def called(self) -> frozenset[str]:
+        """Return the collectives whose algorithms are those of `choices`, and no order's own."""
+        orders = [ORDERS[name] for name in self.possible()[0]]
+        called = {of for order in orders for of in order.collectives if of not in dict(order.fixed)}
+        passes = [one for one in BACKWARD.values() if self.backward and one.order in self.orders]
+        return frozenset(called.union(*(one.also for one in passes)))
+
+    def check_ranks(self, nodes: Placement) -> None:
+        """Check that ranks that are placed so can do what was asked.
+
+        Raises
+        ------
+        UsageError
+            An input can't be made for so many ranks, or an algorithm isn't defined for them.
+        """
+        for name in self.inputs:
+            self.input(name, nodes.size)
+        for of in sorted(self.called):
+            self.choices[of].on(nodes).check(nodes.size)
 
 
 def build(

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from hpccoll.layernorm.judge import Judgement
     from hpccoll.layernorm.request import Request
 
+UNTOLD = "can't tell"
+"""The verdict on a wrong order whose result is, with this input, that of a correct one."""
+
 WIDTH = 100
 """Columns that text is wrapped to."""
 
@@ -66,16 +69,17 @@ def _verdict(one: "Judgement") -> tuple[str, ...]:
         predicted[1],
         "-" if one.verdict == NO_VERDICT else figures(one.over_bound),
         f"{one.bit_equal:.0%}",
-        _word(one),
+        word(one.verdict, one.correct, one.told),
     )
 
 
-def _word(one: "Judgement") -> str:
-    if one.verdict == CONTRADICTS:
+def word(verdict: str, correct: bool, told: bool) -> str:
+    """Return the word for a verdict on a correct or wrong order, which the input told or not."""
+    if verdict == CONTRADICTS:
         return CONTRADICTS.upper()
-    if one.verdict == NO_VERDICT or one.correct:
-        return one.verdict
-    return "agrees" if one.told else "can't tell"
+    if verdict == NO_VERDICT or correct:
+        return verdict
+    return "agrees" if told else UNTOLD
 
 
 def small(value: float) -> str:
@@ -87,8 +91,9 @@ def _reasons(judged: Sequence["Judgement"]) -> list[str]:
     """Return why verdicts are missing, what contradicts, and whose ranks differ."""
     said: dict[tuple[str, str], list[str]] = {}
     for one in judged:
+        found = word(one.verdict, one.correct, one.told)
         if one.reason:
-            said.setdefault((_word(one), one.reason), []).append(f"{one.label} of {one.input}")
+            said.setdefault((found, one.reason), []).append(f"{one.label} of {one.input}")
         elif one.ill_conditioned:
             reason = f"of {one.ill_conditioned} of {one.rows} rows, which are ill-conditioned"
             said.setdefault((NO_VERDICT, reason), []).append(f"{one.label} of {one.input}")
@@ -121,8 +126,8 @@ def _long_rows(one: "Judgement") -> list[str]:
         return []
     return [
         f"    {one.input}, long rows: cosine {one.expected_cosine:.3f}, deviation "
-        f"{figures(one.expected_deviation)}; measured {one.cosine:.3f}, "
-        f"{figures(one.deviation_median)}"
+        f"{small(one.expected_deviation)}; measured {one.cosine:.3f}, "
+        f"{small(one.deviation_median)}"
     ]
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 from hpccoll.results import Writer
 from hpccoll.sweep.log import Log
 from hpccoll.sweep.plan import Element
-from hpccoll.sweep.results import Message, Record, Results, hold, sync
+from hpccoll.sweep.results import Message, Record, Results, hold, is_wrong, sync
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
@@ -52,7 +52,7 @@ class Attempt:
         return frozenset(self._groups)
 
     def write(self, *records: Record) -> None:
-        """Write the record of the run, or else the records of one message.
+        """Write the record of the run, or else the records of one group.
 
         After the first, what earlier runs have measured is taken over.
         """
@@ -77,7 +77,7 @@ class Attempt:
         assert self._writer
         self._writer.write(*records, {"type": "group", "records": len(records)})
         self._written += len(records)
-        self.wrong += sum(record.get("check") == "failed" for record in records)
+        self.wrong += sum(map(is_wrong, records))
 
     def finish(self) -> str:
         """Make the partial file the result, and return what came of it in words."""

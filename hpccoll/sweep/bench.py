@@ -9,11 +9,8 @@ from hpccoll.parsing import build
 from hpccoll.placement import even
 from hpccoll.request import Request
 from hpccoll.session import Continuation, Echo, Output, run
-from hpccoll.sweep.plan import Allocation, Estimate
+from hpccoll.sweep.plan import START, Allocation, Estimate
 from hpccoll.world import World
-
-START = 3.0
-"""Seconds that a launch takes until it measures: assumed."""
 
 _ELSEWHERE = ("collective", "thread_level", "output", "force", "style", "top")
 """Options that are no part of a request, besides the collective, which stands before it."""

@@ -13,6 +13,8 @@ from hpccoll.errors import UsageError, unwritable
 
 FORMAT = "hpccoll sweep"
 SCHEMA = 1
+START = 3.0
+"""Seconds that a launch takes until its command begins: assumed."""
 
 Scalar = str | int | float | bool
 Option = Scalar | tuple[Scalar, ...]

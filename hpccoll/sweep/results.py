@@ -1,8 +1,9 @@
 """The files of a sweep's results: which elements are whole, and what unfinished runs have left.
 
-A result has the record of its run in the first line, then groups: the records of one message, and
-a line that counts them. The last line counts all records. Until then it is a partial file with a
-name of its own, so what has the result's name is whole.
+A result has the record of its run in the first line, then groups, each with a line that counts its
+records: those of one message, or all of a command that isn't about messages. The last line counts
+all records. Until then it is a partial file with a name of its own, so what has the result's name
+is whole.
 """
 
 import fcntl
@@ -31,7 +32,7 @@ class Content:
     run
         The record of the run that wrote it.
     groups
-        The records of each message.
+        The records of each message, or of all that was compared.
     whole
         It has its last line.
     """
@@ -47,19 +48,28 @@ class Content:
 
     @property
     def messages(self) -> dict[Message, tuple[Record, ...]]:
-        """Return the groups by bytes and root, the root 0 where the collective has none."""
-        return {(group[0]["bytes"], group[0]["root"] or 0): group for group in self.groups}
+        """Return the groups by bytes and root, the root 0 where the collective has none.
+
+        Groups that aren't about a message are left out: nothing can go on with them.
+        """
+        about = [group for group in self.groups if "bytes" in group[0]]
+        return {(group[0]["bytes"], group[0]["root"] or 0): group for group in about}
 
     @property
     def wrong(self) -> int:
         """Return how many results were wrong."""
-        return sum(record.get("check") == "failed" for record in self.records)
+        return sum(map(is_wrong, self.records))
 
     @property
     def runs(self) -> dict[str, Record]:
         """Return the records of this run, and of those that it continued, by their names."""
         alone = {name: value for name, value in self.run.items() if name != "continued"}
         return {run["run"]: run for run in (alone, *self.run["continued"])}
+
+
+def is_wrong(record: Record) -> bool:
+    """Tell whether a result failed its check, or contradicts what theory says of it."""
+    return record.get("check") == "failed" or record.get("verdict") == "contradicts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,7 @@ def submit(
     settings: Settings,
     todo: frozenset[int],
     submitted: Callable[[str, Sequence[int], Sequence[str]], object],
+    running: Sequence[str] = (),
 ) -> None:
     """Submit elements, and the job that collects, and tell of each job as soon as it is there.
 
@@ -207,13 +208,15 @@ def submit(
     ----------
     submitted
         Is called with the job's number, the indices of its elements, and the words.
+    running
+        Jobs submitted earlier that the collection waits for as well.
 
     Raises
     ------
     UsageError
         Slurm refuses one of them, or see `arrays`; those before it stay submitted.
     """
-    jobs = []
+    jobs = list(running)
     made = [(array.indices, array.words) for array in arrays(plan, results, settings, todo)]
     for indices, words in made:
         jobs.append(call(*words).partition(";")[0])  # a cluster's name follows where there is one

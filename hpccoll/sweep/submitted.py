@@ -89,18 +89,27 @@ def states(results: Results, jobs: Sequence[Submitted]) -> list[State]:
 
 def queued(jobs: Iterable[Submitted]) -> dict[int, tuple[str, str]]:
     """Return which elements run or wait, by their index, in which job, and why they wait."""
-    known = {job.job: job.indices for job in jobs if job.indices}
-    listed = (
-        call("squeue", "--me", "--noheader", "--array", "--format=%F %K %T %r") if known else ""
-    )
+    arrays = {job.job: job.indices for job in jobs if job.indices}
     found = {}
-    for line in listed.splitlines():
-        job, index, state, reason = line.split(maxsplit=3)
-        if job in known and int(index) in known[job]:
+    for job, index, state, reason in _queue() if arrays else ():
+        if job in arrays and int(index) in arrays[job]:
             waits = state in _WAITING
             about = f"job {job}_{index}" + f": {reason}" * waits
             found[int(index)] = (PENDING if waits else RUNNING, about)
     return found
+
+
+def unfinished(jobs: Iterable[Submitted]) -> tuple[list[str], list[str]]:
+    """Return which arrays still have elements that run or wait, and which jobs wait to collect."""
+    there = {job for job, *_ in _queue()}
+    left = [job for job in jobs if job.job in there]
+    return [job.job for job in left if job.indices], [job.job for job in left if not job.indices]
+
+
+def _queue() -> list[list[str]]:
+    """Return job, index in its array, state and reason of all that this user has in the queue."""
+    listed = call("squeue", "--me", "--noheader", "--array", "--format=%F %K %T %r")
+    return [line.split(maxsplit=3) for line in listed.splitlines()]
 
 
 def _over(results: Results, jobs: Sequence[Submitted], missing: State) -> State:

@@ -29,9 +29,9 @@ def plan(made: Plan) -> str:
             "",
             "groups of equal allocation",
             *map(_group, made.groups),
-            f"all one after the other: {_duration(total)}; times are the time budgets and a start "
-            "of each element,",
-            "memory is the largest size's input and output, scratch memory comes on top",
+            f"all one after the other: {_duration(total)}; times are the time budgets and what "
+            "comes before them,",
+            "memory is at least that of inputs and outputs, scratch memory comes on top",
         ]
     )
 

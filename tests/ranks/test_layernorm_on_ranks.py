@@ -9,6 +9,8 @@ import pytest
 
 from hpccoll.layernorm.inputs import INPUTS
 from hpccoll.layernorm.orders import ORDERS
+from hpccoll.layernorm.reading import read
+from hpccoll.layernorm.report import Report
 from hpccoll.layernorm.theory import THEORY
 
 LIMIT = 240.0
@@ -176,6 +178,16 @@ def test_the_command_prints_tables_and_writes_a_record_of_every_order_and_input(
     }
     backward = [record for record in records if record["type"] == "backward"]
     assert {one["verdict"] for one in (*orders, *backward)} == {"agrees"}
+
+
+def test_a_report_of_a_run_is_that_of_its_records(launcher, tmp_path):
+    file, at_once, later = (tmp_path / name for name in ("norms.jsonl", "a.html", "b.html"))
+    given = ("--input", "iid,constant", "--backward", "--library")
+    job = small(launcher, *given, "-o", file, "--report", at_once, ranks=2)
+    assert job.code == 0, job.err
+    Report(later).make(read(file))
+    assert all(name in at_once.read_text() for name in ORDERS)
+    assert at_once.read_text() == later.read_text()
 
 
 def test_a_collective_that_loses_data_contradicts_theory(launcher, tmp_path):

@@ -16,6 +16,16 @@ from hpccoll.sweep.plan import results_of
 from hpccoll.sweep.results import Results
 
 SIZES = (8, 64)
+DEFAULTS = {
+    "bench": {
+        "collective": "allreduce",
+        "sizes": list(SIZES),
+        "time-budget": 0.01,
+        "repetitions": 5,
+        "segment": "none",
+    },
+    "layernorm": {"tokens": 4, "hidden": 8, "time-budget": 0.01, "repetitions": 6},
+}
 LIMIT = 300.0
 """Seconds that a whole sweep may take on a busy machine."""
 
@@ -24,17 +34,17 @@ LIMIT = 300.0
 def planned(tmp_path):
     """Return a function that plans a sweep in a folder with an awkward name."""
 
-    def planned(name="sweep", **content):
+    def planned(name="sweep", command="bench", **content):
         folder = tmp_path / "it's; a $(folder)"
         folder.mkdir(exist_ok=True)
         file, path = folder / f"{name}.toml", folder / f"{name}.json"
-        base = {"collective": "allreduce", "sizes": list(SIZES), "time-budget": 0.01}
-        base |= {"repetitions": 5, "segment": "none"} | content.pop("base", {})
-        if "algorithm" not in content.get("axes", {}):
+        base = DEFAULTS[command] | content.pop("base", {})
+        if command == "bench" and "algorithm" not in content.get("axes", {}):
             base["algorithm"] = "ring"
         tables = {"base": base, **content}
         file.write_text(
-            "".join(
+            f'command = "{command}"\n'
+            + "".join(
                 f"[{table}]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in keys.items())
                 for table, keys in tables.items()
             )
@@ -51,8 +61,8 @@ def planned(tmp_path):
     return planned
 
 
-def run(launcher, ranks, path, index, *words):
-    return launcher.hpccoll(ranks, "sweep", "run", path, "--index", index, *words)
+def run(launcher, ranks, path, index, *words, **how):
+    return launcher.hpccoll(ranks, "sweep", "run", path, "--index", index, *words, **how)
 
 
 def ends(results, index=0):
@@ -192,6 +202,63 @@ def test_all_goes_on_past_what_fails_and_says_so_at_the_end(start, launcher, pla
     assert done.code == 0
     assert done.out == "element 1: done, 4 records\n2 elements: 2 done\n"
     assert ends(results, 1) == "done: 4 records"
+
+
+def test_comparisons_of_a_norm_are_run_on_their_ranks_and_collected(
+    start, launcher, planned, tmp_path
+):
+    ordering = ["allreduce-layernorm", "layernorm-mean"]
+    path, results = planned(
+        command="layernorm",
+        base={"ordering": ordering, "input": ["iid", "scaled"]},
+        axes={"ranks": [1, 2]},
+    )
+    words = f"'{launcher.mpiexec}' -n {{ranks}}"
+    with hpccoll(start, "run", path, "--all", "--launcher", words) as job:
+        done = job.finish(LIMIT)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("element 1: done, 4 records\n2 elements: 2 done\n")
+    assert ends(results, 1) == "done: 4 records"
+    output = tmp_path / "all.jsonl"
+    with hpccoll(start, "collect", path, "-o", output) as job:
+        assert job.finish().code == 0
+    records = [json.loads(line) for line in output.read_text().splitlines()]
+    ran = [record for record in records if record["type"] == "run"]
+    assert [(run["ranks"], run["sweep"]["index"]) for run in ran] == [(1, 0), (2, 1)]
+    found = [record for record in records if record["type"] == "order"]
+    assert {record["run"] for record in found} == {run["run"] for run in ran}
+    assert [(r["element"], r["input"], r["order"]) for r in found] == [
+        (element, given, order)
+        for element in (0, 1)
+        for given in ("iid", "scaled")
+        for order in ordering
+    ]
+    assert {record["verdict"] for record in found} == {"agrees"}
+
+
+def test_a_comparison_that_is_told_to_end_leaves_nothing_and_is_made_anew(
+    launcher, planned, tmp_path
+):
+    path, results = planned(
+        command="layernorm",
+        base={"ranks": 2, "tokens": 512, "hidden": 1024, "input": "all", "ordering": "fused"},
+    )
+    element = results.plan.elements[0]
+    with launcher.job(2, "-m", "hpccoll", "sweep", "run", path, "--index", "0") as job:
+        deadline = monotonic() + LIMIT
+        while not (tmp_path / "job" / "stdout").read_text():
+            assert job.process.poll() is None, "it ended by itself"
+            assert monotonic() < deadline, "nothing was said"
+            sleep(0.01)
+        os.kill(first_rank(job), signal.SIGTERM)
+        ended = job.finish(LIMIT)
+    assert ended.code == 1
+    assert "ended in order by SIGTERM, with " in ended.err
+    assert ends(results).startswith("failed: ended in order by SIGTERM, with ")
+    assert results.result(element) is None
+    assert results.partials(element) == []
+    assert run(launcher, 2, path, 0, limit=LIMIT).code == 0
+    assert {record["type"] for record in results.result(element).records} == {"order"}
 
 
 def test_no_shell_reads_the_launcher_or_a_name_of_the_sweep(start, launcher, planned, tmp_path):

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -171,8 +170,6 @@ def test_every_rank_of_the_gpu_script_has_a_gpu_of_its_own(submit, tmp_path):
 
 
 def test_layernorm_runs_on_two_nodes(submit, tmp_path):
-    if find_spec("hpccoll.cli.layernorm") is None:
-        pytest.skip("this hpccoll has no layernorm")
     states, log = submit("mpich", "layernorm", "--tokens", "8", "--hidden", "16")
     assert states == {"COMPLETED"}, log
     assert list(tmp_path.glob("hpccoll-layernorm-*.jsonl"))

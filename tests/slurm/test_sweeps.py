@@ -33,6 +33,7 @@ collective = ["allreduce", "allgather"]
 dtype = ["float32", "float64", "int32", "int64"]
 """
 """Elements that run long enough to be hit; none ends before its time budget."""
+FEW = LONG.replace('"allreduce", "allgather"', '"allreduce"').replace("0.5", "0.1")
 SHORT = """\
 [base]
 collective = "allreduce"
@@ -230,8 +231,23 @@ def test_of_elements_that_are_ended_in_any_way_nothing_is_lost_and_nothing_twice
     assert {str(index) for index, continued in runs.items() if continued} >= set(ended)
 
 
+def test_a_sweep_is_resumed_while_it_runs_and_collected_once(slurm, sweep):
+    made = sweep(FEW)
+    array, collector = made.submit("--throttle", "2", "--shared")
+    index = until(lambda: made.unfinished([]))
+    slurm.slurm("scancel", f"{array}_{index}")
+    until(lambda: slurm.states(array)[index] == "CANCELLED")
+    until(lambda: made.status()[index][0] == "failed")
+    cancelled, again, last = made.resume()
+    assert cancelled == collector
+    assert slurm.wait(collector)["N/A"] == "CANCELLED"
+    assert set(slurm.states(again)) == {index}, "what runs or waits isn't submitted again"
+    assert slurm.wait(last)["N/A"] == "COMPLETED", made.output()
+    made.assert_every_cell_is_there_once()
+
+
 def test_a_sweep_whose_disk_was_full_goes_on_when_there_is_room(slurm, sweep):
-    made = sweep(LONG.replace("time-budget = 0.5", "time-budget = 0.05"))
+    made = sweep(FEW)
     made.results = slurm.small / "results"
     folder = ("--directory", made.results)
     jobs = made.submit("--throttle", "4", "--shared", *folder)
@@ -246,7 +262,7 @@ def test_a_sweep_whose_disk_was_full_goes_on_when_there_is_room(slurm, sweep):
 
 
 def test_elements_whose_time_is_nearly_up_end_in_order(slurm, sweep):
-    made = sweep(LONG.replace("time-budget = 0.5", "time-budget = 60").replace("float64", "int16"))
+    made = sweep(FEW.replace("time-budget = 0.1", "time-budget = 60"))
     # Slurm sends it up to a minute early, so about now.
     *_, collector = made.submit(
         "--shared", "--throttle", "8", "--", "--time=1", "--signal=B:USR1@45"
