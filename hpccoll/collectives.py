@@ -202,7 +202,7 @@ COLLECTIVES = {
             contributors=OWNER,
             bytes_are="bytes of the whole gathered vector; each rank contributes 1/p of that",
             busbw="(p-1)/p",
-            in_place="the root's contribution already lies at its place in the result "
+            in_place="the root's contribution lies at its place in the result "
             "(MPI_IN_PLACE at the root)",
             baseline=("MPI_Gather", "MPI_Gatherv"),
             rooted=True,

@@ -38,6 +38,8 @@ CELL = (*MESSAGE, "algorithm", "parameters", "chosen_by_model", "engine")
 
 _ALIKE = {"library_version": "MPI library", "ranks": "number of ranks"}
 _NEEDED = {*CELL, "latency_us", "check"} - {*SETTINGS, "chosen_by_model"}
+_KINDS = ("measurement", "skipped", "ended", "group", "end")
+"""What follows the record of a run; elements of a sweep have the last two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,11 @@ def read(path: str) -> Launch:
     for number, record in enumerate(records[1:], 2):
         if record["type"] == "run":
             raise UsageError(f"{path}, line {number} starts another run; give each its own file")
+        if record["type"] not in _KINDS:
+            raise UsageError(
+                f"{path}, line {number} is of type {record['type']!r}, which no benchmark writes; "
+                "give files of bench -o"
+            )
         kinds.setdefault(record["type"], []).append(record)
     return Launch(path, run, tuple(kinds["measurement"]), tuple(kinds["skipped"]))
 

@@ -101,7 +101,7 @@ def test_without_a_command_there_is_help():
 def test_every_command_has_help(command):
     text = succeed(command, "--help")
     assert text.startswith(f"Usage: hpccoll {command} [OPTIONS]")
-    assert max(map(len, text.split("\n"))) <= 120
+    assert max(map(len, text.split("\n"))) <= 100
 
 
 def test_help_of_bench_says_what_size_in_place_and_baseline_mean():

@@ -207,7 +207,7 @@ def test_markdown_shows_the_picture_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a", "html"])
-def test_another_ending_is_refused(name):
+def test_another_suffix_is_refused(name):
     with pytest.raises(UsageError, match=r"use \.html or \.md"):
         Report(Path(name))
 

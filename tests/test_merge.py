@@ -133,6 +133,11 @@ def test_an_empty_file_is_refused(tmp_path):
         merge.read(str(tmp_path / "empty"))
 
 
+def test_a_file_of_another_command_is_refused(write):
+    with pytest.raises(UsageError, match=r"line 2 is of type 'order', .*; give files of bench -o"):
+        merge.read(write({"type": "order", "label": "fused"}))
+
+
 def test_a_file_of_two_runs_is_refused(write):
     with pytest.raises(UsageError, match="line 3 starts another run; give each its own file"):
         merge.read(write(measured(1), RUN, measured(2)))

@@ -294,6 +294,7 @@ def test_a_plan_is_written_only_if_every_element_can_run(tmp_path):
     code, printed, error = typed("sweep", "plan", file, "-o", path)
     assert code == 1
     assert isinstance(error, UsageError)
+    assert str(error).startswith(f"{file}: element 0 (3 ranks), key 'algorithm': ")
     assert printed == ""
     assert not path.exists()
 

@@ -21,16 +21,16 @@ A vector that the number of ranks doesn't divide is cut at count*b//p, never rou
 \b
 Operators: sum, prod; min, max (not complex); avg (floats and complex: a sum and one division);
 band, bor, bxor, land, lor, lxor (integers); matmul2x2 (uint64: a 2x2 matrix of 16-bit integers),
-which is not commutative: algorithms that change the order of the ranks refuse it. rsum (float32
-and float64): a sum with the same bits for any algorithm, number and order of ranks, and --segment;
+which is not commutative: algorithms that change the order of the ranks refuse it. rsum (float32,
+float64): a sum with the same bits for any algorithm, number and order of ranks, and --segment;
 every algorithm is measured with the plain sum, too, which it is compared with.
 Types: int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, complex128.
 
 \b
-Of two-level and multi-leader the algorithms that they are made of are parameters; those have their
-own behind slashes: two-level:inside=binomial:across=ring/segments=4. Ranks are on the nodes where
-they run; to try what other nodes would do, --nodes 2 makes two of contiguous ranks, 2x4 two of four
-ranks each, cyclic:2 places ranks in turn, and 0,0,1,1,1 names the node of every rank.
+Of two-level and multi-leader the algorithms that they are made of are parameters; those have
+their own behind slashes: two-level:inside=binomial:across=ring/segments=4. Ranks are on the nodes
+where they run; to try what other nodes would do, --nodes 2 makes two of contiguous ranks, 2x4 two
+of four ranks each, cyclic:2 places ranks in turn, and 0,0,1,1,1 names the node of every rank.
 
 \b
 The MPI library's own algorithms: library:NAME forces one of Open MPI's or MPICH's and measures it

@@ -3,13 +3,16 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hpccoll.errors import UsageError, unknown
-from hpccoll.sweep.plan import Allocation, Estimate, Option
+from hpccoll.sweep import planning, sweep_file
+from hpccoll.sweep.plan import Allocation, Estimate, Option, Plan
 
 if TYPE_CHECKING:
     from hpccoll.launch import Launch
@@ -121,6 +124,21 @@ def check(name: str, allocation: Allocation, options: Mapping[str, Option]) -> E
     spelled = spell(name, options)
     found: Estimate = import_module(f"hpccoll.sweep.{name}").check(allocation, spelled.options)
     return found
+
+
+def plan(file: Path) -> Plan:
+    """Return the plan of a sweep file.
+
+    Raises
+    ------
+    UsageError
+        It can't be read, or an element can't run; the message names the file.
+    """
+    described = sweep_file.read(file)
+    try:
+        return planning.plan(described, partial(check, described.command))
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
 
 
 def session(spelled: Words, world: "World", launch: "Launch", continuation: "Continuation") -> None:

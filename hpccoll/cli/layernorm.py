@@ -34,8 +34,8 @@ integers; no single one tells all wrong orders from right ones.
 
 \b
 Algorithms: --algorithm ring chooses it for every collective that has it, --algorithm
-allreduce=recursive-doubling,reduce=chain:segments=8 for one. What belongs to an order by definition
-stays: reduce-layernorm-bcast is binomial, fused a chain, one-shot direct.
+allreduce=recursive-doubling,reduce=chain:segments=8 for one. What belongs to an order by
+definition stays: reduce-layernorm-bcast is binomial, fused a chain, one-shot direct.
 
 \b
 Exit codes: 0 every order's result is what theory says of it, 1 one isn't, 2 usage.

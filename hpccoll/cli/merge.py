@@ -7,8 +7,8 @@ from hpccoll.cli import options
 _EPILOG = """\b
 Files are what `hpccoll bench -o FILE` writes, a launch each, of one MPI library and one number of
 ranks; they may be of several collectives. Launches differ where the fastest and the slowest of
-them do by the rank test, or without samples, where their 95 % intervals don't overlap. An algorithm
-is called faster or slower than the library where it is in every launch.
+them do by the rank test, or without samples, where their 95 % intervals don't overlap. An
+algorithm is called faster or slower than the library where it is in every launch.
 """
 
 

@@ -1,7 +1,6 @@
 """What `hpccoll sweep submit` and `resume` do with Slurm, and print of it."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ import click
 from hpccoll.errors import UsageError
 
 if TYPE_CHECKING:
-    from hpccoll.sweep.plan import Plan
     from hpccoll.sweep.results import Results
     from hpccoll.sweep.slurm import Settings
 
@@ -36,12 +34,13 @@ def submit(
     UsageError
         It was submitted before, or Slurm refuses it.
     """
+    from hpccoll.cli import elements
     from hpccoll.sweep import slurm, submitted
     from hpccoll.sweep.plan import results_of, write
     from hpccoll.sweep.results import Results
 
     plan = Path(output) if output else file.with_suffix(".json")
-    results = Results(Path(directory) if directory else results_of(plan), _plan(file))
+    results = Results(Path(directory) if directory else results_of(plan), elements.plan(file))
     if submitted.read(results):
         raise UsageError(
             f"{file} was submitted already; hpccoll sweep resume {plan} submits what is missing or "
@@ -89,14 +88,6 @@ def resume(results: "Results", plan: Path) -> bool:
             click.echo(f"job {job}: cancelled, another will collect")
         _submit(plan, results, jobs[-1].settings, todo, running)
     return True
-
-
-def _plan(file: Path) -> "Plan":
-    from hpccoll.cli import elements
-    from hpccoll.sweep import planning, sweep_file
-
-    described = sweep_file.read(file)
-    return planning.plan(described, partial(elements.check, described.command))
 
 
 def _named(pythons: Sequence[str]) -> Mapping[str, str]:

@@ -19,8 +19,8 @@ _EPILOG = """\b
 A sweep file is TOML: command names what elements run, bench (if nothing is said) or layernorm;
 [base] has its options by their long names (collective, algorithm, sizes, ...), [axes] lists of
 values to cross, [[zip]] lists that go together, [[exclude]] values of elements to leave out.
-ranks, nodes and mpi say what an element runs on; the option --nodes of bench is the key placement.
-Several values are a list, or in a list of an axis a list within it.
+ranks, nodes and mpi say what an element runs on; the option --nodes of bench is the key
+placement. Several values are a list, or in a list of an axis a list within it.
 
 \b
 [base]
@@ -73,12 +73,11 @@ def command() -> None:
 def plan(file: str, output: str | None, force: bool, count: bool) -> None:
     """Check every element of the sweep file FILE, and print and write what would run."""
     from hpccoll.cli import elements
-    from hpccoll.sweep import planning, sweep_file, table
+    from hpccoll.sweep import table
     from hpccoll.sweep.plan import ranges, write
 
     _alone()
-    described = sweep_file.read(Path(file))
-    made = planning.plan(described, partial(elements.check, described.command))
+    made = elements.plan(Path(file))
     if output is not None:
         write(Path(output), made, force)
     if count:

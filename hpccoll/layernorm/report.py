@@ -32,7 +32,7 @@ class Report:
     Raises
     ------
     UsageError
-        The ending is of no format.
+        The suffix is of no format.
     """
 
     path: Path
@@ -41,7 +41,7 @@ class Report:
     def __post_init__(self) -> None:
         if self.path.suffix not in (HTML, MARKDOWN):
             raise UsageError(
-                f"--report {self.path}: the ending says the format; use {HTML} or {MARKDOWN}"
+                f"--report {self.path}: the suffix says the format; use {HTML} or {MARKDOWN}"
             )
 
     @property

@@ -164,8 +164,8 @@ def _end_if_told(world: World, continuation: Continuation | None, left: str) -> 
 
 
 def _say(echo: Echo, world: World, text: Callable[[], str]) -> None:
-    if world.rank == 0:
-        echo(text())
+    if world.rank == 0 and (said := text()):
+        echo(said)
 
 
 def _engine(loop: Loop) -> str:

@@ -53,7 +53,7 @@ _TIMES = (
 def header(request: "Request", world: "World", loop: "Loop", without: str) -> str:
     """Return what stands above the tables: what is compared, where, and with what."""
     norm, terms = request.norm, [n for n in ("bias", "residual") if getattr(request, n)]
-    many = "s" * (world.size > 1)
+    many, parts = "s" * (world.size > 1), segments(request, world.size)
     accumulate = ", summed in float32" if request.accumulate == "float32" else ""
     lines = [
         f"{norm.kind} of a sum over {world.size} rank{many} on {world.nodes} "
@@ -63,7 +63,7 @@ def header(request: "Request", world: "World", loop: "Loop", without: str) -> st
         f"norm   {norm.method}, eps {norm.eps:g}; added once: {' and '.join(terms) or 'nothing'}",
         f"n      {format_size(request.bytes)}, one rank's rows",
         "       " + ", ".join(f"{of} {choice.label}" for of, choice in request.choices.items()),
-        f"       fused: {segments(request, world.size)} segments",
+        f"       fused: {parts} segment{'s' * (parts > 1)}",
         "engine " + ("native" if loop.native else f"python: {without}"),
     ]
     if world.oversubscribed:
@@ -72,8 +72,8 @@ def header(request: "Request", world: "World", loop: "Loop", without: str) -> st
         )
     if request.tokens < world.size:
         lines.append(
-            f"note   {world.size - request.tokens} of {world.size} ranks have no rows of their own "
-            "in sequence-parallel: there are fewer tokens than ranks"
+            f"note   fewer tokens than ranks: {world.size - request.tokens} of {world.size} ranks "
+            "have no rows of their own in sequence-parallel"
         )
     if world.size == 1:
         lines.append(

@@ -86,7 +86,8 @@ def call(*words: str) -> str:
         )
     except OSError as error:
         raise UsageError(
-            f"{words[0]} can't be run: {error.strerror}; submit where Slurm's commands are"
+            f"{words[0]} can't be run: {error.strerror}; submit where Slurm's commands and "
+            "every --python are"
         ) from None
     except subprocess.TimeoutExpired:
         raise UsageError(f"{words[0]} didn't answer within {LIMIT:g} s; try again later") from None
