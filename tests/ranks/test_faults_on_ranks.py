@@ -22,6 +22,7 @@ def test_faults_are_found_and_named(launcher, tmp_path, ranks):
     commands = [
         [
             *(fault, "bench", collective, "-a", algorithm, "--sizes", f"{4 * COUNT}"),
+            *("--segment", "none"),  # a fault is to hit a whole message
             *(
                 "--dtype",
                 "int32",
