@@ -16,7 +16,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to use for one size, and how its time compares to the alternative's.
+    """What to use for one size and root, and how its time compares to the alternative's.
 
     Attributes
     ----------
@@ -32,6 +32,7 @@ class Advice:
     ratio: float = 1.0
     clear: bool = True
     ties: tuple[str, ...] = ()
+    root: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +46,10 @@ class Contender(Generic[Entry]):
 
 
 def advise(
-    size: int, contenders: Iterable[Contender[Entry]], same: Callable[[Entry, Entry], bool]
+    size: int,
+    root: int | None,
+    contenders: Iterable[Contender[Entry]],
+    same: Callable[[Entry, Entry], bool],
 ) -> Advice | None:
     """Compare the fastest with the library, or where it is or lacks that, with the next.
 
@@ -57,7 +61,7 @@ def advise(
     best, *rest = ordered
     rival = next((other for other in rest if other.library), rest[0] if rest else None)
     if rival is None or not rival.time:
-        return Advice(size, best.name)
+        return Advice(size, best.name, root=root)
     ties = [other for other in rest if same(other.entry, best.entry)]
     return Advice(
         size=size,
@@ -66,23 +70,27 @@ def advise(
         ratio=best.time / rival.time,
         clear=rival not in ties,
         ties=tuple(other.name for other in ties if other is not rival),
+        root=root,
     )
 
 
 def lines(items: Iterable[Advice]) -> list[str]:
-    """Return a line per range of sizes with the same advice.
+    """Return a line per range of sizes with the same advice; of several roots, each has its own.
 
     Ties are those at all sizes of the range.
     """
-    runs = groupby(items, key=lambda item: (item.use, item.against, item.clear))
-    return [_line(list(run)) for _, run in runs]
+    by_root = sorted(items, key=lambda item: item.root or 0)
+    several = len({item.root for item in by_root}) > 1
+    runs = groupby(by_root, key=lambda item: (item.root, item.use, item.against, item.clear))
+    return [_line(list(run), several) for _, run in runs]
 
 
-def _line(run: Sequence[Advice]) -> str:
+def _line(run: Sequence[Advice], several: bool) -> str:
     first = run[0]
     ties = [name for name in first.ties if all(name in item.ties for item in run)]
     sizes = span(format_size(first.size), format_size(run[-1].size))
-    return f"  {sizes:<22} {_names([first.use, *ties]):<24} {_words(run)}"
+    where = f"root {first.root}, {sizes}" if several else sizes
+    return f"  {where:<22} {_names([first.use, *ties]):<24} {_words(run)}"
 
 
 def _words(run: Sequence[Advice]) -> str:

@@ -98,9 +98,10 @@ class _Converter:
     """The instructions of one rank, growing.
 
     `narrow` are the parts of input and output of which only the caller's elements are there, and
-    `rounded` those of the output of which the caller's elements are the result. `landed` has by
-    slot what has been received and not converted; `reduced` by their number the reductions into the
-    output that nothing has read.
+    `rounded` those of the output of which the caller's elements are the result. `flying` has by
+    slot the caller's elements that are being received, `landed` those that have been received and
+    not converted, `landing` how many elements a slot's landing needs; `reduced` has by their number
+    the reductions into the output that nothing has read.
     """
 
     def __init__(self, plan: Plan, completes: bool, plan_of: Callable[[int], Plan]) -> None:

@@ -187,7 +187,7 @@ def _advise(message: Sequence[Merged]) -> advice.Advice | None:
         for entry in message
         if entry.check != "failed"
     )
-    return advice.advise(message[0].cell["bytes"], contenders, _same)
+    return advice.advise(message[0].cell["bytes"], message[0].cell["root"], contenders, _same)
 
 
 def _same(one: Merged, other: Merged) -> bool:

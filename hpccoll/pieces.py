@@ -53,7 +53,10 @@ def with_pieces(request: "Request", world: "World", loop: Loop) -> "Request":
 
 
 class _Trial:
-    """Pairs of neighbours on a node that exchange and add up vectors; a rank without waits."""
+    """Pairs of neighbours on a node that exchange and add up vectors.
+
+    A rank without a neighbour calls an empty plan instead, because the times are all ranks'.
+    """
 
     def __init__(self, world: "World", loop: Loop, plain: Segmentation) -> None:
         self.world, self.loop, self.plain = world, loop, plain

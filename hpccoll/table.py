@@ -287,7 +287,9 @@ def _advise(measured: Sequence["Measurement"]) -> advice.Advice | None:
         advice.Contender(entry.label, entry.latency.p50, entry.algorithm == LIBRARY, entry)
         for entry in _contenders(measured)
     )
-    return advice.advise(measured[0].bytes, contenders, _same) if measured else None
+    if not measured:
+        return None
+    return advice.advise(measured[0].bytes, measured[0].message.root, contenders, _same)
 
 
 def _same(one: "Measurement", other: "Measurement") -> bool:

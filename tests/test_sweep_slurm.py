@@ -4,9 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from hpccoll.cli import cli
 from hpccoll.errors import UsageError
-from hpccoll.sweep import slurm, submitted
+from hpccoll.sweep import plan, slurm, submitted
 from hpccoll.sweep.plan import Allocation, Element, Estimate, Plan
 from hpccoll.sweep.results import Results
 from hpccoll.sweep.slurm import Settings
@@ -148,6 +150,19 @@ def test_jobs_that_were_submitted_before_one_is_refused_are_known(monkeypatch, r
     with pytest.raises(UsageError, match="no such partition"):
         slurm.submit(Path("plan.json"), results, settings(), frozenset({0, 3}), tell)
     assert [job.indices for job in submitted.read(results)] == [(0,)]
+
+
+def test_another_plan_is_overwritten_by_a_submission_only_if_that_is_wanted(monkeypatch, tmp_path):
+    Slurm(monkeypatch)
+    file, path = tmp_path / "sweep.toml", tmp_path / "sweep.json"
+    file.write_text('[base]\ncollective = "bcast"\nranks = 2', encoding="utf-8")
+    path.write_text("something else", encoding="utf-8")
+    words = ["sweep", "submit", str(file)]
+    refused = CliRunner().invoke(cli, words).exception
+    assert "exists; choose another --output, or overwrite it with --force" in str(refused)
+    assert path.read_text(encoding="utf-8") == "something else"
+    assert CliRunner().invoke(cli, [*words, "--force"]).exit_code == 0
+    assert plan.read(path).name == "sweep"
 
 
 def test_what_runs_or_waits_is_what_slurm_says_of_the_sweeps_own_jobs(monkeypatch, results):

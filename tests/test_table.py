@@ -535,3 +535,17 @@ def test_the_plain_sum_is_no_answer_to_what_is_asked():
 
 def test_a_collective_that_reduces_nothing_is_compared_with_the_library_whatever_the_operator():
     assert "t/lib" in table.header(request_of("allgather", operator=OPERATORS["rsum"]), WORLD)
+
+
+def test_of_several_roots_each_has_its_own_advice():
+    groups = [
+        [measured(use, 1, size, root=root), measured(other, 9, size, root=root)]
+        for size in (8, 64)
+        for root, use, other in ((0, "ring", "tree"), (2, "tree", "ring"))
+    ]
+    advice = table.closing(groups, {}).split("use\n")[1].splitlines()[:2]
+    assert [line.split("takes")[0].split() for line in advice] == [
+        ["root", "0,", "8", "B", "to", "64", "B", "ring"],
+        ["root", "2,", "8", "B", "to", "64", "B", "tree"],
+    ]
+    assert "root" not in table.closing(groups[::2], {}).split("use\n")[1].splitlines()[0]

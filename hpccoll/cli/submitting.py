@@ -26,6 +26,7 @@ def submit(
     time_limit: float | None,
     collect: str | None,
     dry_run: bool,
+    force: bool,
 ) -> None:
     """Submit a sweep file for the first time.
 
@@ -60,7 +61,7 @@ def submit(
     if dry_run:
         _print(plan, results, settings, todo)
         return
-    write(plan, results.plan)
+    write(plan, results.plan, force)
     _submit(plan, results, settings, todo)
 
 

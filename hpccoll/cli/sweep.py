@@ -147,6 +147,7 @@ def run(
 @_time_limit
 @click.option("--collect", metavar="FILE", help="Results.  [default: the plan's name with .jsonl]")
 @click.option("--dry-run", is_flag=True, help="Print what would be submitted.")
+@click.option("--force", is_flag=True, help="Overwrite PLAN.json.")
 def submit(file: str, output: str | None, directory: str | None, **given: Any) -> None:
     """Submit the sweep file FILE to Slurm: job arrays, and a job that collects.
 

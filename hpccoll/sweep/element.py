@@ -157,10 +157,10 @@ def _attempt(job: Job) -> Attempt | None:
 
 
 def _beginning(job: Job, world: World, measured: int) -> str:
-    kept = f"; {measured} sizes are kept of earlier runs" if measured else ""
+    kept = f"; kept of earlier runs: {measured} size{'s' * (measured > 1)}" if measured else ""
     return (
         f"{job.about}, plan {job.results.plan.hash[:12]}, for {job.element.allocation}, on "
-        f"{world.size} ranks of {world.library}: {job.words}{kept}"
+        f"{world.size} rank{'s' * (world.size > 1)} of {world.library}: {job.words}{kept}"
     )
 
 
