@@ -25,7 +25,7 @@ min-bytes = "8"
 max-bytes = "16KiB"
 repetitions = 1000000
 target-ci = 1e-9
-time-budget = 0.5
+time-budget = 0.3
 thread-level = "multiple"
 segment = "none"
 [axes]
@@ -33,7 +33,7 @@ collective = ["allreduce", "allgather"]
 dtype = ["float32", "float64", "int32", "int64"]
 """
 """Elements that run long enough to be hit; none ends before its time budget."""
-FEW = LONG.replace('"allreduce", "allgather"', '"allreduce"').replace("0.5", "0.1")
+FEW = LONG.replace('"allreduce", "allgather"', '"allreduce"').replace("0.3", "0.1")
 SHORT = """\
 [base]
 collective = "allreduce"
