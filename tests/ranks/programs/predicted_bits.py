@@ -13,9 +13,10 @@ from itertools import product
 import numpy as np
 
 from hpccoll.bind import bind
-from hpccoll.buffers import allocate
+from hpccoll.buffers import allocate, working
 from hpccoll.choice import Choice
 from hpccoll.collectives import ALL
+from hpccoll.conversions import bind_partial
 from hpccoll.datatypes import OPERATORS, Array, dtype
 from hpccoll.engines.native import Native
 from hpccoll.engines.python import PythonCall
@@ -84,18 +85,18 @@ def reduced(case: Case, data: Array, world: World, native: Native | None) -> Arr
     """Make the call and return this rank's result; without `native`, in Python."""
     rank, size, (_, count) = world.rank, world.size, data.shape
     wide, converts = dtype(case.wide), case.wide != case.storage
-    place = layout(case.choice.algorithm.collective, rank, size, Message(count, 1, case.root))
-    plan = bind(case.choice, rank, size, Message(count, wide.itemsize, case.root))
-    spaces = allocate(place, plan.scratch, wide)
-    user = allocate(place, 0, data.dtype)[:2] if converts else None
-    target = user or spaces
-    target[place.held.space][:] = data[rank]
+    message = Message(count, wide.itemsize, case.root)
+    place = layout(case.choice.algorithm.collective, rank, size, message)
+    plan = (bind_partial if converts else bind)(case.choice, rank, size, message)
+    user = allocate(place, 0, data.dtype)[:2]
+    spaces = working(user, place, plan.scratch, plan.landing, wide)
+    user[place.held.space][:] = data[rank]
     if native:
-        native.plan(plan, spaces, SUM, user)()
+        native.plan(plan, spaces, SUM)()
     else:
-        PythonCall(plan, spaces, SUM, world.comm, user)()
+        PythonCall(plan, spaces, SUM, world.comm)()
     region = place.result
-    return target[region.space][region.offset : region.offset + region.count]
+    return user[region.space][region.offset : region.offset + region.count]
 
 
 def wrong(
