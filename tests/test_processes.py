@@ -65,7 +65,7 @@ PROGRAM = """
 import os, sys, time
 from hpccoll.processes import each
 def work(number):
-    print(os.getpid(), flush=True)
+    os.write(1, b"%d\\n" % os.getpid())  # a line at once: both processes write here
     time.sleep(60)
 list(each(work, 4, 2))
 """
