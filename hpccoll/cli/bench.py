@@ -48,14 +48,9 @@ Exit codes: 0 all results right, 1 a check failed or a call hung, 2 usage.
 @click.command("bench", epilog=_EPILOG)
 @click.argument("collective")
 @options.plugin
-@click.option(
-    "-a",
-    "--algorithm",
-    default="all",
-    show_default=True,
-    metavar="NAME[,NAME...]|all",
-    help="Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2, names. "
-    "library:NAME and library:all are the MPI library's, see below.",
+@options.algorithm(
+    "Algorithms, as name[:key=value]; values: 4, lists 3x4, ranges 1..4 or 1..32*2, names. "
+    "library:NAME and library:all are the MPI library's, see below."
 )
 @options.nodes(
     "Place ranks on nodes otherwise than they are, for two-level and multi-leader; see below."

@@ -24,14 +24,7 @@ Exit codes: 0 all errors within their bounds, 1 a bound is exceeded, 2 usage.
 @click.command("numerics", epilog=_EPILOG)
 @click.argument("collective")
 @options.plugin
-@click.option(
-    "-a",
-    "--algorithm",
-    default="all",
-    show_default=True,
-    metavar="NAME[,NAME...]|all",
-    help="Algorithms, written as for bench.",
-)
+@options.algorithm("Algorithms, written as for bench.")
 @click.option(
     "-p",
     "--ranks",

@@ -24,6 +24,19 @@ plugin = click.option(
     help="A Python file with more algorithms; may be given several times.",
 )
 
+
+def algorithm(meaning: str) -> Decorator:
+    """Return the option that chooses algorithms."""
+    return click.option(
+        "-a",
+        "--algorithm",
+        default="all",
+        show_default=True,
+        metavar="NAME[,NAME...]|all",
+        help=meaning,
+    )
+
+
 root = click.option("--root", type=click.IntRange(0), default=0, show_default=True)
 
 engine = click.option(
