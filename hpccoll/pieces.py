@@ -43,13 +43,23 @@ def with_pieces(request: "Request", world: "World", loop: Loop) -> "Request":
     """Return the request with the pieces that are fastest here, on all ranks together.
 
     Nothing is measured, and nothing cut, where ranks share cores (what is measured there is whose
-    turn it is), where the python engine runs, or where no node has two ranks.
+    turn it is), where the python engine runs, where no node has two ranks, or where all messages
+    are too short to be cut.
     """
+    sizes = _sizes(request)
     pairs = max(world.comm.allgather(world.node.size)) > 1
-    if not request.measured_pieces or loop.native is None or world.oversubscribed or not pairs:
+    able = request.measured_pieces and loop.native is not None and not world.oversubscribed
+    if not (able and pairs and sizes):
         return request
-    found = _Trial(world, loop, request.segmentation).best()
+    found = _Trial(world, loop, request.segmentation).best(sizes)
     return replace(request, segmentation=replace(request.segmentation, pieces=found))
+
+
+def _sizes(request: "Request") -> list[int]:
+    """Return those of `SIZES` up to the first that the longest message of the request fits."""
+    widest = max(request.partial(operator).itemsize for operator in request.operators)
+    longest = max(request.sizes) // request.dtype.itemsize * widest
+    return [size for size in SIZES if size < 2 * longest]
 
 
 class _Trial:
@@ -65,11 +75,11 @@ class _Trial:
         assert loop.native
         self.native = loop.native.on(self.pair) if self.pair.size > 1 else None
 
-    def best(self) -> Pieces | None:
+    def best(self, sizes: Sequence[int]) -> Pieces | None:
         """Return the pieces that are faster than whole messages, None if none are."""
-        lengths = [self._fastest(size) for size in SIZES]
+        lengths = [self._fastest(size) for size in sizes]
         self.pair.Free()
-        found = tuple(zip(SIZES, lengths, strict=True))
+        found = tuple(zip(sizes, lengths, strict=True))
         return Pieces(found, self.world.placement) if any(lengths) else None
 
     def _fastest(self, size: int) -> int | None:
